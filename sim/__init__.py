@@ -1,0 +1,1 @@
+"""podsim: a discrete-event simulator of GPU inference clusters."""

@@ -1,0 +1,48 @@
+"""The kinds of failure podsim knows; the command line turns each into one exit code.
+
+Every exception can be rebuilt from its ``args``: simulation processes and
+worker processes both re-create exceptions that way.
+"""
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with an input, and where.
+
+    ``line`` and ``column`` count from 1; 0 means that the place is unknown
+    (a value given in Python or on the command line).
+    """
+
+    source: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+class UserError(Exception):
+    """The user's input cannot be used; ``args[0]`` says what would be right. Exit code 2."""
+
+
+class ScenarioError(UserError):
+    """A scenario, or a file it names, has faults; all of them at once. Exit code 2."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        super().__init__(faults)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """Every fault found, in file order."""
+        return list(self.args[0])
+
+    def __str__(self) -> str:
+        return "\n".join(str(fault) for fault in self.faults)
+
+
+class InvariantError(Exception):
+    """A run broke one of its own rules: a bug in podsim. Exit code 4."""

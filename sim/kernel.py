@@ -1,0 +1,132 @@
+"""The clock: SimPy's event heap with a documented order of the events of one instant.
+
+Hot paths are plain callbacks at absolute times (``at``); slow actors are
+generator processes that ``yield`` what ``sleep_until`` or ``signal`` return.
+Nobody yields SimPy's own timeouts or events: SimPy gives every timeout one
+priority, which would break the order below.
+"""
+
+from collections.abc import Callable, Generator
+from heapq import heappop, heappush
+from typing import Any, Final, TypeAlias
+
+import simpy
+
+Callback: TypeAlias = Callable[[], None]
+Process: TypeAlias = Generator[simpy.Event, Any, None]
+
+BOUNDARY_TOLERANCE_S: Final = 1e-9
+"""An arrival at most this long after a step boundary counts as at the boundary."""
+
+
+class Order:
+    """The order of events at one instant (router-and-pools semantics, "one instant")."""
+
+    STEP_END: Final = 0
+    FAULT: Final = 1
+    IDLE_PROBE: Final = 2
+    READINESS: Final = 3
+    SWAP_BOUND: Final = 4
+    HOLD_EXPIRY: Final = 5
+    RECLAIM: Final = 6
+    POLL: Final = 7
+    ARRIVAL: Final = 8
+    PLANNING: Final = 9
+    OBSERVATION: Final = 10
+    CLIENT_TIMEOUT: Final = 11
+
+
+class Signal(simpy.Event):
+    """An event that a process waits for; ``fire`` wakes it at the present instant."""
+
+    def __init__(self, kernel: "Kernel", order: int) -> None:
+        super().__init__(kernel)
+        self._kernel = kernel
+        self._order = order
+
+    def fire(self, value: Any = None) -> None:
+        """Wake the waiting process with ``value``; only the first call counts."""
+        if self.triggered:
+            return
+        self._ok = True
+        self._value = value
+        self._kernel.at(self._kernel.now_s, self._order, self._wake)
+
+    def _wake(self) -> None:
+        callbacks, self.callbacks = self.callbacks, None  # type: ignore[assignment]
+        for callback in callbacks or ():
+            callback(self)
+
+
+class Kernel(simpy.Environment):
+    """One run's clock. Times are seconds since the start of the run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self.events = 0
+        self._stopped = False
+
+    def at(self, time_s: float, order: int, callback: Callback) -> None:
+        """Call ``callback`` at ``time_s``, after lower and before higher ``order``.
+
+        Equal times and orders run in the order in which they were asked for.
+        """
+        heappush(self._queue, (time_s, order, next(self._eid), callback))  # type: ignore[arg-type]
+
+    def sleep_until(self, time_s: float, order: int) -> simpy.Event:
+        """What a process yields to sleep until ``time_s``."""
+        event = Signal(self, order)
+        event._ok = True
+        event._value = None
+        self.at(time_s, order, event._wake)
+        return event
+
+    def signal(self, order: int = Order.STEP_END) -> Signal:
+        """An event that another actor fires; the process wakes at ``order`` of that instant."""
+        return Signal(self, order)
+
+    def spawn(self, process: Process) -> None:
+        """Start a generator process; its first step runs at the present instant."""
+        self.process(process)
+
+    def schedule(self, event: simpy.Event, priority: Any = 1, delay: float = 0) -> None:
+        """SimPy's own way onto the heap (start and end of a process)."""
+
+        def run() -> None:
+            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+            for callback in callbacks or ():
+                callback(event)
+            if not event._ok and not event._defused:
+                raise event._value
+
+        self.at(self.now_s + delay, int(priority), run)
+
+    def next_s(self) -> float:
+        """Time of the next pending event; infinite when there is none."""
+        return self._queue[0][0] if self._queue else float("inf")
+
+    def stop(self) -> None:
+        """End the run after the present callback."""
+        self._stopped = True
+
+    def run_until(self, horizon_s: float, on_tick: Callable[[float], None] | None = None) -> None:
+        """Run every event before ``horizon_s``: the horizon is half-open.
+
+        ``on_tick(now_s)`` is called every 4,096 events (progress displays).
+        The clock stands at the horizon afterwards, or where ``stop`` was called.
+        """
+        queue = self._queue
+        count = 0
+        while queue and not self._stopped:
+            if queue[0][0] >= horizon_s:
+                break
+            time_s, _, _, callback = heappop(queue)
+            self.now_s = self._now = time_s
+            callback()  # type: ignore[operator]
+            count += 1
+            if on_tick is not None and not count & 4095:
+                on_tick(time_s)
+        self.events += count
+        if not self._stopped and horizon_s != float("inf"):
+            self.now_s = self._now = horizon_s

@@ -1,0 +1,87 @@
+"""How siblings call each other without importing each other; ``sim.cluster`` wires them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sim.kernel import Kernel
+from sim.request import Attempt, Request
+from sim.rng import Streams
+
+
+class AttemptListener(Protocol):
+    """Who dispatched an attempt and wants to know what became of it (a proxy)."""
+
+    def first_token(self, attempt: Attempt) -> None:
+        """The first token of the attempt has appeared."""
+
+    def ended(self, attempt: Attempt) -> None:
+        """The attempt is over: ``attempt.status`` and ``attempt.end_s`` say how and when."""
+
+
+@dataclass(slots=True, frozen=True)
+class Published:
+    """What a pod's metrics endpoint says: the state after its last finished step."""
+
+    waiting: int
+    running: int
+    kv_usage: float
+
+
+class PodPort(Protocol):
+    """A pod as a proxy sees it."""
+
+    name: str
+
+    def submit(self, attempt: Attempt) -> None:
+        """Take an attempt; a refusal ends it before this returns."""
+
+    def cancel(self, attempt: Attempt) -> None:
+        """The client has left; what the attempt holds is freed at the end of the step in flight."""
+
+    def published(self, now_s: float) -> Published:
+        """Answer a metrics poll."""
+
+
+class ProxyPort(Protocol):
+    """The router as a client sees it."""
+
+    def submit(self, request: Request) -> None:
+        """A request arrives now; ``request.on_end`` is called once when it is over."""
+
+    def cancel(self, request: Request) -> None:
+        """The client leaves; nothing happens if the request is over already."""
+
+
+@dataclass(frozen=True)
+class WorkloadContext:
+    """What a workload is given: its name, the clock, its random streams and the front door.
+
+    ``directory`` is where relative file names of the scenario start.
+    ``finished`` must be called once when a finite workload has sent its last
+    request and that request is over; an endless workload never calls it.
+    """
+
+    name: str
+    kernel: Kernel
+    streams: Streams
+    proxy: ProxyPort
+    directory: Path
+    finished: Callable[[], None]
+
+
+class Workload(Protocol):
+    """Anything that sends requests.
+
+    Built as ``Implementation(spec, context)``; ``start`` is called once, at
+    time 0, and schedules everything else on the kernel.
+    """
+
+    finite: bool
+
+    def start(self) -> None:
+        """Schedule the first arrivals."""
+
+    def counts(self) -> dict[str, int]:
+        """Facts about the input that a reader should know (ignored model changes, moved rows)."""

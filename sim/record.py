@@ -1,0 +1,42 @@
+"""The recorder: keeps what the actors report, and freezes it into columns when the run is over."""
+
+from sim.request import Attempt, Request
+from sim.results.result import RunFacts, RunResult
+
+
+class Recorder:
+    """Append-only. Requests and attempts are kept as objects and read once, at the end."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.attempts: list[Attempt] = []
+        self.sample_time_s: list[float] = []
+        self.sample_pod: list[int] = []
+        self.sample_in_flight: list[int] = []
+        self.sample_waiting: list[int] = []
+        self.sample_running: list[int] = []
+        self.sample_kv_usage: list[float] = []
+
+    def arrived(self, request: Request) -> None:
+        """A request has reached the router; gives it its id."""
+        request.request_id = len(self.requests)
+        self.requests.append(request)
+
+    def dispatched(self, attempt: Attempt) -> None:
+        """An attempt has left for its pod."""
+        self.attempts.append(attempt)
+
+    def sampled(
+        self, now_s: float, pod: int, in_flight: int, waiting: int, running: int, kv_usage: float
+    ) -> None:
+        """A metrics poll has read a pod."""
+        self.sample_time_s.append(now_s)
+        self.sample_pod.append(pod)
+        self.sample_in_flight.append(in_flight)
+        self.sample_waiting.append(waiting)
+        self.sample_running.append(running)
+        self.sample_kv_usage.append(kv_usage)
+
+    def freeze(self, facts: RunFacts) -> RunResult:
+        """Columns, summary, warnings and digest of the finished run."""
+        raise AssertionError("contract: written by the results task")

@@ -1,0 +1,135 @@
+"""What travels through the cluster: a user's request and the attempts to serve it.
+
+Both are records that the actors fill in as things happen; the recorder keeps
+them and turns them into columns when the run is over. A time that has not
+come yet is ``None``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sim.content import Node, Prompt
+
+if TYPE_CHECKING:
+    from sim.ports import AttemptListener
+
+
+class Status:
+    """How a request or an attempt ended."""
+
+    COMPLETED: Final = "completed"
+    REJECTED: Final = "rejected"  # answered without a first token
+    FAILED: Final = "failed"  # broke off
+    CANCELLED: Final = "cancelled"  # the client left
+    IN_FLIGHT: Final = "in_flight"  # the run ended first
+
+
+class Outcome:
+    """How a policy came to place a request where it did."""
+
+    NEW: Final = "new"
+    STICKY: Final = "sticky"
+    HOME: Final = "home"
+    SPILL: Final = "spill"
+    MIGRATED: Final = "migrated"
+    UNKEYED: Final = "unkeyed"
+    PLACED: Final = "placed"  # policies without memory or home
+
+
+class Reason:
+    """Why a request is not where its session was, or why it was refused."""
+
+    BOUND: Final = "bound"
+    WAITING: Final = "waiting"
+    KV_FULL: Final = "kv_full"
+    NOT_READY: Final = "not_ready"
+    PROMPT_TOO_LONG: Final = "prompt_too_long"  # refused by the pod: more than it can hold
+    LENGTH: Final = "length"  # cut off by the pod: outgrew its KV cache or the model limit
+
+
+@dataclass(slots=True, frozen=True)
+class RequestView:
+    """What a router can know of a request; the output length is not part of it."""
+
+    session_key: int | None
+    model: str
+    headers: tuple[tuple[str, str], ...]
+    prompt_tokens: int
+    max_output_tokens: int | None
+    prompt: Prompt
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A user's request.
+
+    ``answer`` is the node on which the generated tokens lie: the prompt's own
+    node when the next turn sends them back, else a leaf that branches off at
+    ``prompt.tokens``. ``on_end`` tells the client that the request is over.
+    """
+
+    session_id: str
+    agent_id: str
+    turn: int
+    session_key: int | None
+    prompt: Prompt
+    answer: Node
+    output_tokens: int
+    on_end: "Callable[[Request], None] | None" = None
+    workload: str = ""
+    model: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    max_output_tokens: int | None = None
+    closes_session: bool = False
+    # filled in by the proxy
+    request_id: int = -1
+    backend: str = ""
+    arrival_s: float = 0.0
+    hold_s: float = 0.0
+    end_s: float | None = None
+    status: str = Status.IN_FLIGHT
+    http_status: int | None = None
+    reason: str | None = None
+    attempts: "list[Attempt]" = field(default_factory=list)
+
+    def view(self) -> RequestView:
+        """The part of the request that a placement policy may see."""
+        return RequestView(
+            self.session_key,
+            self.model,
+            self.headers,
+            self.prompt.tokens,
+            self.max_output_tokens,
+            self.prompt,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One try of a backend to serve a request: one row of the placements table."""
+
+    request: Request
+    number: int
+    proxy: str
+    backend: str
+    pod_index: int
+    pod: str
+    outcome: str
+    reason: str | None
+    decided_s: float
+    dispatch_s: float
+    listener: "AttemptListener"
+    predicted_cached_tokens: int | None = None
+    # filled in by the pod
+    scheduled_s: float | None = None
+    first_token_s: float | None = None
+    end_s: float | None = None
+    cached_tokens: int = 0  # prompt tokens found in the cache at the first admission
+    computed_tokens: int = 0  # prompt tokens computed, recomputation apart
+    recomputed_tokens: int = 0  # tokens computed again after preemptions
+    preemptions: int = 0
+    emitted_tokens: int = 0
+    status: str = Status.IN_FLIGHT
+    http_status: int | None = None
+    end_reason: str | None = None

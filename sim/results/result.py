@@ -1,0 +1,90 @@
+"""What a run leaves behind: facts of the run, columns, a summary."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class PodTotals:
+    """Running totals of one pod since the start of the run."""
+
+    emitted_tokens: int = 0
+    computed_tokens: int = 0  # prefill tokens computed, recomputation included
+    recomputed_tokens: int = 0
+    preemptions: int = 0
+    steps: int = 0
+    busy_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the columns do not say about a run.
+
+    Times are seconds. ``window_end_s`` is infinite for a run to the end of a
+    finite workload; ``end_s`` is when the clock stopped. ``opened`` and
+    ``closed`` are the totals of every pod at the two ends of the window, in
+    pod order. ``agents`` counts the agents of all closed-loop workloads, 0
+    when there are none. ``has_home`` says whether the policy's spills mean
+    something. ``workload_counts`` are facts about the input, by workload.
+    """
+
+    scenario: str
+    variant: str
+    seed: int
+    window_start_s: float
+    window_end_s: float
+    end_s: float
+    pods: tuple[str, ...]
+    gpus: int
+    agents: int
+    has_home: bool
+    opened: tuple[PodTotals, ...]
+    closed: tuple[PodTotals, ...]
+    events: int
+    slo_ttft_s: float | None = None
+    slo_tpot_s: float | None = None
+    workload_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One variant under one seed: three tables, a summary, warnings and a digest."""
+
+    facts: RunFacts
+    requests_table: pa.Table
+    placements_table: pa.Table
+    pods_table: pa.Table
+    summary: dict[str, Any]
+    warnings: tuple[str, ...]
+    digest: str
+    manifest: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant; empty for a scenario without variants."""
+        return self.facts.variant
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.facts.seed
+
+    @property
+    def requests(self) -> "pd.DataFrame":
+        """One row per user request (columns: ``sim.results.tables``)."""
+        return self.requests_table.to_pandas()
+
+    @property
+    def placements(self) -> "pd.DataFrame":
+        """One row per attempt."""
+        return self.placements_table.to_pandas()
+
+    @property
+    def pods(self) -> "pd.DataFrame":
+        """One row per pod and poll."""
+        return self.pods_table.to_pandas()

@@ -1,0 +1,169 @@
+"""What a placement policy sees and what it answers: columns, facts and decisions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from sim.request import RequestView
+from sim.rng import Streams
+
+
+class PodView(Protocol):
+    """The pods of one backend as one proxy sees them: columns, indexed by pod slot.
+
+    The columns live as long as the run, are updated in place and are
+    read-only for policies. A pod's slot is stable for its life; its name is
+    what is hashed. ``waiting``, ``running`` and ``kv_usage`` are as old as
+    ``metrics_age_s`` says (infinitely old before the first poll).
+    """
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def ready(self) -> Sequence[bool]: ...
+    @property
+    def in_flight(self) -> Sequence[int]: ...
+    @property
+    def waiting(self) -> Sequence[int]: ...
+    @property
+    def running(self) -> Sequence[int]: ...
+    @property
+    def kv_usage(self) -> Sequence[float]: ...
+    def metrics_age_s(self, pod: int, now_s: float) -> float:
+        """Seconds since the last poll that the pod answered."""
+
+
+@dataclass(slots=True, frozen=True)
+class Place:
+    """Send the request to this pod now."""
+
+    pod: int
+    outcome: str
+    reason: str | None = None
+    predicted_cached_tokens: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Hold:
+    """Keep the request in the proxy and ask again at ``until_s``."""
+
+    until_s: float
+
+
+@dataclass(slots=True, frozen=True)
+class Reject:
+    """Answer the client with an error."""
+
+    http_status: int
+    reason: str
+
+
+Decision: TypeAlias = Place | Hold | Reject
+
+
+@dataclass(slots=True, frozen=True)
+class Dispatched:
+    """A placed request has left for its pod; counts already include it."""
+
+    request: RequestView
+    pod: int
+    now_s: float
+
+
+@dataclass(slots=True, frozen=True)
+class FirstToken:
+    """The first token of a request has passed through the proxy."""
+
+    request: RequestView
+    pod: int
+    now_s: float
+
+
+@dataclass(slots=True, frozen=True)
+class Ended:
+    """A dispatched request is over, however it ended; counts no longer include it."""
+
+    request: RequestView
+    pod: int
+    status: str
+    now_s: float
+
+
+@dataclass(slots=True, frozen=True)
+class PodAdded:
+    """A pod has joined the backend; it may not be ready yet."""
+
+    pod: int
+    name: str
+    now_s: float
+
+
+@dataclass(slots=True, frozen=True)
+class PodRemoved:
+    """A pod has left the backend for good."""
+
+    pod: int
+    now_s: float
+
+
+@dataclass(slots=True, frozen=True)
+class PodReady:
+    """A pod serves (again)."""
+
+    pod: int
+    now_s: float
+
+
+@dataclass(slots=True, frozen=True)
+class PodNotReady:
+    """A pod does not serve for now."""
+
+    pod: int
+    now_s: float
+
+
+@dataclass(slots=True, frozen=True)
+class Tick:
+    """Comes every ``tick_interval_s`` of the policy."""
+
+    now_s: float
+
+
+Fact: TypeAlias = (
+    Dispatched | FirstToken | Ended | PodAdded | PodRemoved | PodReady | PodNotReady | Tick
+)
+
+
+@dataclass(frozen=True)
+class PolicyContext:
+    """What a policy is built with: who it works for and its random streams.
+
+    ``ring_salt`` goes into every hashed ring point, so that seeds replicate
+    the luck of the layout. A policy names its streams
+    ``policy/<proxy>/<backend>/...``.
+    """
+
+    proxy: str
+    backend: str
+    streams: Streams
+    ring_salt: str
+
+
+class Policy(Protocol):
+    """A placement policy: one instance per proxy and backend, built as ``Kind(spec, context)``.
+
+    ``observes`` lists the types of fact it wants; PodAdded for the first pods
+    comes before any request when asked for. ``tick_interval_s`` is None or
+    the period of its ticks. ``has_home`` tells whether its spills mean
+    something (a policy without memory or home has no spill ratio).
+    """
+
+    observes: ClassVar[frozenset[type]]
+    has_home: ClassVar[bool]
+    tick_interval_s: float | None
+
+    def choose(self, request: RequestView, pods: PodView, now_s: float) -> Decision:
+        """Decide where the request goes; called with at least one pod that is ready."""
+
+    def observe(self, fact: Any) -> None:
+        """Take note of a fact of one of the types in ``observes``."""

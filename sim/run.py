@@ -1,0 +1,1 @@
+"""A run is a pure function of a scenario and a seed: build, run, check, summarise."""
