@@ -1,0 +1,110 @@
+"""The command line: one small file per verb, imported when it is needed.
+
+A verb's module imports click and nothing heavy; what it works with is
+imported when the verb runs, so that ``podsim --help`` answers at once.
+"""
+
+import errno
+import io
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from sim.errors import InvariantError, ScenarioError, UserError
+
+VERBS: Final = ("init", "validate", "list", "run", "bench")
+"""In the order of a working day; ``sim.cli.<verb>`` holds ``command``."""
+
+# What a file system may answer to a user's path; any other OSError is a bug of ours.
+FILE_TROUBLES: Final = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("EACCES", "EEXIST", "EISDIR", "ENAMETOOLONG", "ENOENT"),
+        *("ENOSPC", "ENOTDIR", "EPERM", "EROFS"),
+    )
+)
+
+
+class ExitCode:
+    """What the command's exit status means."""
+
+    FINE: Final = 0
+    REGRESSION: Final = 1
+    BAD_INPUT: Final = 2
+    NOT_COMPARABLE: Final = 3
+    INVARIANT: Final = 4
+    INTERNAL: Final = 70
+    INTERRUPTED: Final = 130
+    OUTPUT_CLOSED: Final = 141  # whoever read our output has left, as for any Unix filter
+
+
+class Verbs(click.Group):
+    """The group of all verbs; turns each kind of failure into its message and exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every verb, in the order of a working day."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb; None for a word that is not one."""
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb that was called."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # an ASCII terminal is no error
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except BrokenPipeError:
+            _abandon_stdout()
+            raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
+        except (Exception, KeyboardInterrupt) as failure:
+            message, code = explain(failure)
+            click.echo(message, err=True)
+            raise click.exceptions.Exit(code) from None
+
+
+def explain(failure: BaseException) -> tuple[str, int]:
+    """The message and the exit code of a failure; only a bug of podsim shows a traceback."""
+    match failure:
+        case ScenarioError(faults=faults):
+            count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+            return f"{failure}\n{count}; nothing was run", ExitCode.BAD_INPUT
+        case UserError():
+            return f"error: {failure}", ExitCode.BAD_INPUT
+        case InvariantError():
+            return f"invariant violated, a bug in podsim: {failure}", ExitCode.INVARIANT
+        case KeyboardInterrupt():
+            return "interrupted", ExitCode.INTERRUPTED
+        case OSError(errno=number, filename=str(name)) if number in FILE_TROUBLES:
+            return f"error: {name}: {failure.strerror}", ExitCode.BAD_INPUT
+    report = "".join(traceback.format_exception(failure))
+    return (
+        f"{report}internal error: this is a bug in podsim; please report the lines above",
+        ExitCode.INTERNAL,
+    )
+
+
+def _abandon_stdout() -> None:
+    """Keep the interpreter from complaining at exit about what can no longer be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="podsim", message="%(prog)s %(version)s")
+def main() -> None:
+    """Simulate GPU inference clusters: which placement, on which fleet, for your agents?
+
+    \b
+    Exit codes: 0 fine, 1 regression, 2 bad input or usage, 3 not comparable,
+    4 invariant violated, 70 internal error, 130 interrupted.
+    """
