@@ -19,13 +19,13 @@ class Streams:
 
     def key(self, name: str) -> int:
         """A 64-bit value for ``name`` under this seed."""
-        return xxhash.xxh3_64_intdigest(f"{self.seed}/{name}")
+        return xxhash.xxh3_64_intdigest(f"{self.seed}/{name}".encode())
 
     def get(self, name: str) -> np.random.Generator:
         """A generator for draws in bulk."""
-        digest = xxhash.xxh3_128_intdigest(f"{self.seed}/{name}")
+        digest = xxhash.xxh3_128_intdigest(f"{self.seed}/{name}".encode())
         return np.random.Generator(np.random.PCG64(digest))
 
     def scalar(self, name: str) -> random.Random:
         """A generator that is cheap for one draw at a time (policies)."""
-        return random.Random(xxhash.xxh3_128_intdigest(f"{self.seed}/{name}"))
+        return random.Random(xxhash.xxh3_128_intdigest(f"{self.seed}/{name}".encode()))
