@@ -27,8 +27,8 @@ class Node:
             # A branch before the parent's own first token is a branch of its parent.
             while parent.parent is not None and start < parent.start:
                 parent = parent.parent
-        self.parent = parent
-        self.start = start
+        self.parent: Node | None = parent
+        self.start: int = start
 
 
 Segment: TypeAlias = tuple[Node, int]

@@ -63,6 +63,7 @@ class Kernel(simpy.Environment):
 
     def __init__(self) -> None:
         super().__init__()
+        self._heap: list[tuple[float, int, int, Callback]] = []
         self.now_s = 0.0
         self.events = 0
         self._stopped = False
@@ -72,7 +73,7 @@ class Kernel(simpy.Environment):
 
         Equal times and orders run in the order in which they were asked for.
         """
-        heappush(self._queue, (time_s, order, next(self._eid), callback))  # type: ignore[arg-type]
+        heappush(self._heap, (time_s, order, next(self._eid), callback))
 
     def sleep_until(self, time_s: float, order: int) -> simpy.Event:
         """What a process yields to sleep until ``time_s``."""
@@ -104,7 +105,12 @@ class Kernel(simpy.Environment):
 
     def next_s(self) -> float:
         """Time of the next pending event; infinite when there is none."""
-        return self._queue[0][0] if self._queue else float("inf")
+        return self._heap[0][0] if self._heap else float("inf")
+
+    @property
+    def pending(self) -> int:
+        """How many events are on the heap."""
+        return len(self._heap)
 
     def stop(self) -> None:
         """End the run after the present callback."""
@@ -116,14 +122,14 @@ class Kernel(simpy.Environment):
         ``on_tick(now_s)`` is called every 4,096 events (progress displays).
         The clock stands at the horizon afterwards, or where ``stop`` was called.
         """
-        queue = self._queue
+        queue = self._heap
         count = 0
         while queue and not self._stopped:
             if queue[0][0] >= horizon_s:
                 break
             time_s, _, _, callback = heappop(queue)
             self.now_s = self._now = time_s
-            callback()  # type: ignore[operator]
+            callback()
             count += 1
             if on_tick is not None and not count & 4095:
                 on_tick(time_s)

@@ -1,0 +1,1 @@
+"""A pod: scheduler, KV cache, step time, bound to the clock."""

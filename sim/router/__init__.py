@@ -1,0 +1,1 @@
+"""The router: a proxy, what it knows of its pods, and the policies that place requests."""

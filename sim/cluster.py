@@ -1,0 +1,152 @@
+"""Wires one scenario under one seed: workloads, a proxy and pods on one clock."""
+
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+
+from sim import registry as registries
+from sim.errors import InvariantError
+from sim.kernel import Kernel, Order
+from sim.pod.pod import Pod
+from sim.ports import PodPort, Workload, WorkloadContext
+from sim.record import Recorder
+from sim.request import Request
+from sim.results.result import PodTotals, RunFacts
+from sim.rng import Streams
+from sim.router.proxy import Proxy
+from sim.router.signals import PodColumns, Poller
+from sim.router.views import Policy, PolicyContext
+from sim.scenario.catalog import kv_blocks
+from sim.scenario.schema import Backend, Scenario
+
+PROXY_NAME = "proxy-0"
+
+
+class Cluster:
+    """Everything of one run. Build it, ``run`` it once, then read ``recorder`` and ``facts``."""
+
+    def __init__(self, scenario: Scenario, seed: int, directory: Path) -> None:
+        self.kernel = Kernel()
+        self.recorder = Recorder()
+        self.streams = Streams(seed)
+        self._scenario = scenario
+        self._families = registries.load()
+        name = scenario.router.rules[0].backends[0]
+        backend = scenario.backends[name]
+        engine = scenario.engines[backend.engine]
+        blocks = kv_blocks(engine)
+        self.pods = [
+            Pod(f"{name}-{index}", engine, blocks, self.kernel) for index in range(backend.replicas)
+        ]
+        self._gpus = backend.replicas * engine.tensor_parallel
+        ports: list[PodPort] = list(self.pods)
+        columns = PodColumns([pod.name for pod in self.pods])
+        self._policy = self._make_policy(name, backend)
+        interval_s = scenario.router.metrics.poll_interval
+        self._poller = Poller(ports, columns, interval_s, self.kernel, self.recorder)
+        self.proxy = Proxy(
+            PROXY_NAME, name, ports, columns, self._policy, self.kernel, self.recorder
+        )
+        self.proxy.on_end = self._request_ended
+        self._workloads = self._make_workloads(directory)
+        self._unfinished = len(self._workloads)
+        self._ended = 0
+        self._opened: tuple[PodTotals, ...] = ()
+        self._closed: tuple[PodTotals, ...] = ()
+
+    def run(self, on_tick: Callable[[float], None] | None = None) -> RunFacts:
+        """Run from time 0 to the end of the window, or until everything measured is over.
+
+        Raises ``InvariantError`` when nothing is left to happen although the
+        workload has not finished.
+        """
+        window = self._scenario.window
+        kernel = self.kernel
+        measure_s = inf if window.measure is None else window.measure
+        window_end_s = window.warmup + measure_s
+        drain = window.measure is None if window.drain is None else window.drain
+        kernel.at(0.0, Order.POLL, self._poller.poll)
+        kernel.at(0.0, Order.FAULT, self.proxy.start)
+        kernel.at(window.warmup, Order.OBSERVATION, self._open_window)
+        for workload in self._workloads.values():
+            workload.start()
+        kernel.run_until(window_end_s, on_tick)
+        self._closed = self._totals()
+        if drain and window.measure is not None:
+            self._drain(on_tick)
+        return self._facts(window.warmup, window_end_s)
+
+    # -- building -------------------------------------------------------------------------
+
+    def _make_policy(self, name: str, backend: Backend) -> Policy:
+        salt = self._scenario.ring_salt
+        context = PolicyContext(
+            proxy=PROXY_NAME,
+            backend=name,
+            streams=self.streams,
+            ring_salt=str(self.streams.seed) if salt is None else salt,
+        )
+        family = self._families.policies[backend.policy.kind]
+        policy: Policy = family.implementation(backend.policy, context)
+        return policy
+
+    def _make_workloads(self, directory: Path) -> dict[str, Workload]:
+        workloads: dict[str, Workload] = {}
+        for name, spec in self._scenario.workloads.items():
+            context = WorkloadContext(
+                name, self.kernel, self.streams, self.proxy, directory, self._workload_finished
+            )
+            workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)
+        return workloads
+
+    # -- while it runs --------------------------------------------------------------------
+
+    def _open_window(self) -> None:
+        self._opened = self._totals()
+
+    def _totals(self) -> tuple[PodTotals, ...]:
+        return tuple(pod.totals(self.kernel.now_s) for pod in self.pods)
+
+    def _request_ended(self, request: Request) -> None:
+        self._ended += 1
+
+    def _workload_finished(self) -> None:
+        self._unfinished -= 1
+        if not self._unfinished and self._scenario.window.measure is None:
+            self.kernel.stop()
+
+    def _drain(self, on_tick: Callable[[float], None] | None) -> None:
+        """Go on until what arrived before the end of the window is over."""
+        awaited = {request for request in self.recorder.requests if request.end_s is None}
+        if not awaited:
+            return
+
+        def ended(request: Request) -> None:
+            awaited.discard(request)
+            if not awaited:
+                self.kernel.stop()
+
+        self.proxy.on_end = ended
+        self.kernel.run_until(inf, on_tick)
+
+    def _facts(self, window_start_s: float, window_end_s: float) -> RunFacts:
+        scenario = self._scenario
+        slo = scenario.slo
+        return RunFacts(
+            scenario=scenario.name,
+            variant=scenario.variant,
+            seed=self.streams.seed,
+            window_start_s=window_start_s,
+            window_end_s=window_end_s,
+            end_s=self.kernel.now_s,
+            pods=tuple(pod.name for pod in self.pods),
+            gpus=self._gpus,
+            agents=sum(spec.agents_total for spec in scenario.workloads.values()),
+            has_home=self._policy.has_home,
+            opened=self._opened or tuple(PodTotals() for _ in self.pods),
+            closed=self._closed,
+            events=self.kernel.events,
+            slo_ttft_s=slo.ttft if slo else None,
+            slo_tpot_s=slo.tpot if slo else None,
+            workload_counts={name: work.counts() for name, work in self._workloads.items()},
+        )

@@ -1,0 +1,328 @@
+"""Which leading part of each content node a store holds: a KV cache without per-block work.
+
+A store cuts every path of the content tree (``sim.content``) into blocks of
+its own size. Block j of a path belongs to the node that holds its last token,
+so a node that starts at token s owns the blocks from s // block_size on. The
+blocks of a node that are in one state (equally often held, released together)
+are one ``Piece``; acquiring, extending and releasing a path costs a few
+operations per piece, however long the prompt is.
+
+Rules followed (engine semantics, 1.1): full blocks only, chained to their
+parent; reference counts; a free queue in LRU order in which one request's
+blocks stand tail first; eviction happens only at allocation and takes the
+front of the queue, blocks without content included. A block that is computed
+although an equal one is cached becomes a *copy*: it uses capacity, leaves
+through the same queue, and serves hits once the older ones are gone.
+
+Whoever holds a block holds its whole path, so a block is never older in the
+queue than the block before it: what a node has cached is a leading part, and
+a lookup needs no more than its end.
+"""
+
+from typing import Final
+
+from sim.content import Node, Segment
+
+MAIN: Final = 0
+"""Serial number of the blocks that were first with their content; copies count from 1."""
+
+
+class Piece:
+    """Blocks [start, stop) of one node in one state; a link of the free queue while unheld.
+
+    Pieces without content (``state`` is None) only stand in the free queue.
+    """
+
+    __slots__ = ("after", "before", "holders", "serial", "start", "state", "stop")
+
+    def __init__(
+        self, state: "NodeState | None", start: int, stop: int, holders: int, serial: int = MAIN
+    ) -> None:
+        self.state = state
+        self.start = start
+        self.stop = stop
+        self.holders = holders
+        self.serial = serial
+        self.before: Piece = self
+        self.after: Piece = self
+
+
+class NodeState:
+    """What a store knows of one node: its pieces in block order, and its copies by age."""
+
+    __slots__ = ("copies", "first", "node", "pieces")
+
+    def __init__(self, node: Node, first: int) -> None:
+        self.node = node
+        self.first = first
+        self.pieces: list[Piece] = []
+        self.copies: list[Piece] = []
+
+    def cached_until(self) -> int:
+        """The first block of the node that is not cached."""
+        if not self.copies:
+            return self.pieces[-1].stop if self.pieces else self.first
+        end = self.first
+        while True:
+            piece = self.instance(end)
+            if piece is None:
+                return end
+            end = piece.stop
+
+    def instance(self, block: int) -> Piece | None:
+        """The oldest cached piece with this block: the one that serves hits."""
+        for piece in self.pieces:
+            if piece.start <= block < piece.stop:
+                return piece
+        for piece in self.copies:
+            if piece.start <= block < piece.stop:
+                return piece
+        return None
+
+
+class Hold:
+    """Blocks [start, stop) of one node that a request holds, all main or all of one copy."""
+
+    __slots__ = ("serial", "start", "state", "stop")
+
+    def __init__(self, state: NodeState, start: int, stop: int, serial: int) -> None:
+        self.state = state
+        self.start = start
+        self.stop = stop
+        self.serial = serial
+
+
+class Holding:
+    """Everything one request holds: content blocks in path order, then blocks of its own.
+
+    ``content`` is the number of leading blocks of its path that have content
+    in the store; ``blocks`` counts these and the request's own (a partial
+    last block, or all blocks when nothing is cached).
+    """
+
+    __slots__ = ("blocks", "content", "holds")
+
+    def __init__(self) -> None:
+        self.holds: list[Hold] = []
+        self.content = 0
+        self.blocks = 0
+
+
+class ExtentStore:
+    """A cache of ``capacity`` blocks of ``block_size`` tokens over the content tree."""
+
+    def __init__(self, capacity: int, block_size: int) -> None:
+        self.capacity = capacity
+        self.block_size = block_size
+        self.held = 0
+        self._states: dict[Node, NodeState] = {}
+        self._serial = MAIN
+        self._queue = Piece(None, 0, 0, 0)  # sentinel: queue.after is the front
+        self._append(Piece(None, 0, capacity, 0))
+
+    @property
+    def free(self) -> int:
+        """Blocks that nobody holds, cached ones included."""
+        return self.capacity - self.held
+
+    def lookup(self, path: list[Segment], limit: int) -> tuple[int, int]:
+        """How many leading blocks of ``path`` are cached, at most ``limit``.
+
+        Returns (cached blocks, those of them that nobody holds).
+        """
+        hit = idle = 0
+        for node, leave in path:
+            stop = min(leave // self.block_size, limit)
+            state = self._states.get(node)
+            if stop <= hit:
+                continue
+            if state is None:
+                break
+            end = min(state.cached_until(), stop)
+            if end > hit:
+                idle += self._idle_between(state, hit, end)
+                hit = end
+            if end < stop:
+                break
+        return hit, idle
+
+    def acquire(self, holding: Holding, path: list[Segment], hit: int) -> None:
+        """Hold the first ``hit`` blocks of ``path``, which are cached; ``holding`` is empty."""
+        at = 0
+        for node, leave in path:
+            stop = min(leave // self.block_size, hit)
+            while at < stop:
+                state = self._states[node]
+                if state.copies:
+                    piece = state.instance(at)
+                    assert piece is not None
+                    end, serial = min(piece.stop, stop), piece.serial
+                else:
+                    end, serial = stop, MAIN
+                self._take(state, at, end, serial)
+                _append_hold(holding, state, at, end, serial)
+                at = end
+        holding.content = holding.blocks = hit
+
+    def allocate(self, blocks: int) -> None:
+        """Take ``blocks`` (at most ``free``) off the front of the free queue, evicting content."""
+        self.held += blocks
+        while blocks > 0:
+            piece = self._queue.after
+            size = piece.stop - piece.start
+            if size > blocks:
+                piece.stop -= blocks
+                return
+            blocks -= size
+            self._unlink(piece)
+            piece.stop = piece.start
+            if piece.state is not None:
+                self._drop(piece.state, piece)
+
+    def extend(self, holding: Holding, path: list[Segment], content: int) -> None:
+        """Blocks that ``holding`` owns, up to block ``content`` of ``path``, now have content."""
+        at = holding.content
+        for node, leave in path:
+            stop = min(leave // self.block_size, content)
+            if at >= stop:
+                continue
+            state = self._states.get(node)
+            if state is None:
+                state = self._states[node] = NodeState(node, node.start // self.block_size)
+            cached = state.cached_until()
+            if cached > at:
+                self._serial += 1
+                end = min(cached, stop)
+                state.copies.append(Piece(state, at, end, 1, self._serial))
+                _append_hold(holding, state, at, end, self._serial)
+                at = end
+            if at < stop:
+                last = state.pieces[-1] if state.pieces else None
+                if last is not None and last.holders == 1 and last.stop == at:
+                    last.stop = stop
+                else:
+                    state.pieces.append(Piece(state, at, stop, 1))
+                _append_hold(holding, state, at, stop, MAIN)
+                at = stop
+        holding.content = at
+
+    def release(self, holding: Holding) -> None:
+        """Give everything back, tail first; content stays cached until it is evicted."""
+        own = holding.blocks - holding.content
+        if own:
+            self._append(Piece(None, 0, own, 0))
+            self.held -= own
+        for hold in reversed(holding.holds):
+            self._give(hold.state, hold.start, hold.stop, hold.serial)
+        holding.holds = []
+        holding.content = holding.blocks = 0
+
+    def cached_blocks(self) -> dict[Node, int]:
+        """For checks: how many leading blocks each known node has cached, held or not."""
+        return {node: s.cached_until() - s.first for node, s in self._states.items()}
+
+    # -- pieces ---------------------------------------------------------------------------
+
+    def _idle_between(self, state: NodeState, start: int, stop: int) -> int:
+        if state.copies:
+            pieces = []
+            at = start
+            while at < stop:
+                piece = state.instance(at)
+                assert piece is not None
+                pieces.append(piece)
+                at = piece.stop
+        else:
+            pieces = state.pieces
+        idle = 0
+        at = start
+        for piece in pieces:
+            end = min(piece.stop, stop)
+            if end > at:
+                if not piece.holders:
+                    idle += end - max(piece.start, at)
+                at = end
+        return idle
+
+    def _take(self, state: NodeState, start: int, stop: int, serial: int) -> None:
+        """One more holder for blocks [start, stop)."""
+        pieces = state.copies if serial else state.pieces
+        self._cut(pieces, start, serial)
+        self._cut(pieces, stop, serial)
+        for piece in pieces:
+            if piece.serial == serial and piece.start >= start and piece.stop <= stop:
+                if not piece.holders:
+                    self._unlink(piece)
+                    self.held += piece.stop - piece.start
+                piece.holders += 1
+        if len(pieces) > 1 and not serial:
+            state.pieces = _joined(pieces)
+
+    def _give(self, state: NodeState, start: int, stop: int, serial: int) -> None:
+        """One holder less for blocks [start, stop); unheld pieces join the queue tail first."""
+        pieces = state.copies if serial else state.pieces
+        self._cut(pieces, start, serial)
+        self._cut(pieces, stop, serial)
+        for piece in reversed(pieces):
+            if piece.serial == serial and piece.start >= start and piece.stop <= stop:
+                piece.holders -= 1
+                if not piece.holders:
+                    self._append(piece)
+                    self.held -= piece.stop - piece.start
+        if len(pieces) > 1 and not serial:
+            state.pieces = _joined(pieces)
+
+    def _cut(self, pieces: list[Piece], block: int, serial: int) -> None:
+        """Make ``block`` a border between pieces; the later part is evicted first, as before."""
+        for index, piece in enumerate(pieces):
+            if piece.serial == serial and piece.start < block < piece.stop:
+                head = Piece(piece.state, piece.start, block, piece.holders, serial)
+                piece.start = block
+                if not piece.holders:
+                    _insert_after(piece, head)
+                pieces.insert(index, head)
+                return
+
+    def _drop(self, state: NodeState, piece: Piece) -> None:
+        (state.copies if piece.serial else state.pieces).remove(piece)
+        if not state.pieces and not state.copies:
+            del self._states[state.node]
+
+    # -- the free queue -------------------------------------------------------------------
+
+    def _append(self, piece: Piece) -> None:
+        _insert_after(self._queue.before, piece)
+
+    def _unlink(self, piece: Piece) -> None:
+        piece.before.after = piece.after
+        piece.after.before = piece.before
+        piece.before = piece.after = piece
+
+
+def _insert_after(place: Piece, piece: Piece) -> None:
+    piece.before = place
+    piece.after = place.after
+    place.after.before = piece
+    place.after = piece
+
+
+def _append_hold(holding: Holding, state: NodeState, start: int, stop: int, serial: int) -> None:
+    holds = holding.holds
+    if holds:
+        last = holds[-1]
+        if last.state is state and last.serial == serial and last.stop == start:
+            last.stop = stop
+            return
+    holds.append(Hold(state, start, stop, serial))
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    """Neighbours that the same number of requests hold, as one piece."""
+    joined = [pieces[0]]
+    for piece in pieces[1:]:
+        last = joined[-1]
+        if piece.holders and piece.holders == last.holders and piece.start == last.stop:
+            last.stop = piece.stop
+        else:
+            joined.append(piece)
+    return joined

@@ -1,0 +1,297 @@
+"""A pod: binds the scheduler to the clock and reports to whoever dispatched the attempt.
+
+Between two changes of the batch the pod sleeps: a *span* is any number of
+decode steps in closed form, up to the next completion or the step whose KV
+blocks are not there; an arrival or a cancellation cuts it at a step boundary.
+Steps that prefill or that are short of blocks go one at a time.
+"""
+
+from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
+from sim.pod.batch import Sequence
+from sim.pod.scheduler import Scheduler, Step
+from sim.pod.steptime import StepTime
+from sim.ports import Published
+from sim.request import Attempt, Reason, Status
+from sim.results.result import PodTotals
+from sim.scenario.schema import Engine
+
+
+class Pod:
+    """One engine process with its KV cache."""
+
+    def __init__(self, name: str, engine: Engine, kv_blocks: int, kernel: Kernel) -> None:
+        self.name = name
+        self._kernel = kernel
+        self._steptime = StepTime(engine.step_time)
+        self._scheduler = Scheduler(engine, kv_blocks)
+        self._batch = self._scheduler.batch
+        self._sequences: dict[Attempt, Sequence] = {}
+        self._start_s = 0.0  # of the step or span in flight
+        self._end_s = 0.0  # of the step or span in flight, as planned or cut
+        self._steps = 0  # steps in flight: 0 when idle
+        self._step: Step | None = None  # the step in flight; None in a span
+        self._plan = 0  # number of the present plan: wake-ups of older ones are stale
+        self._planning = False  # a planning event is on its way
+        self._cancelled: list[Sequence] = []
+        self._waiting_scheduled = 0
+        self._published = Published(0, 0, 0.0)
+        self._emitted = 0
+        self._computed = 0
+        self._finished_steps = 0
+        self._busy_s = 0.0
+
+    # -- the port -------------------------------------------------------------------------
+
+    def submit(self, attempt: Attempt) -> None:
+        """Queue an attempt, or refuse at once a prompt that can never be served (HTTP 400)."""
+        prompt_tokens = attempt.request.prompt.tokens
+        refusal = self._scheduler.refusal(prompt_tokens)
+        if refusal is not None:
+            self._end(attempt, Status.REJECTED, self._kernel.now_s, 400, refusal)
+            return
+        wanted = attempt.request.output_tokens
+        allowed = self._scheduler.output_limit(prompt_tokens, wanted)
+        sequence = Sequence(attempt, allowed, truncated=allowed < wanted)
+        self._sequences[attempt] = sequence
+        self._scheduler.waiting.append(sequence)
+        if self._steps == 0:
+            self._plan_at(self._kernel.now_s)
+        elif self._step is None:
+            self._cut_for_arrival()
+
+    def cancel(self, attempt: Attempt) -> None:
+        """Forget an attempt whose client has left.
+
+        A waiting one leaves at once; a running one keeps its place and its
+        blocks until the end of the step in flight, whose token is lost.
+        """
+        sequence = self._sequences.pop(attempt)
+        attempt.emitted_tokens = self._emitted_by(sequence)
+        if sequence in self._scheduler.running:
+            sequence.cancelled = True
+            self._cancelled.append(sequence)
+            if self._steps == 0:
+                self._release(self._drop_cancelled(0))
+        else:
+            self._scheduler.waiting.remove(sequence)
+        if self._steps and self._step is None:
+            self._cut(self._steps_done(self._kernel.now_s) + 1)
+
+    def published(self, now_s: float) -> Published:
+        """What a metrics poll reads: the state after the last finished step."""
+        if self._steps and self._step is None:
+            done = self._steps_done(now_s)
+            if done:
+                held = self._scheduler.store.held + self._batch.blocks_for(done)
+                usage = held / self._scheduler.store.capacity
+                return Published(self._waiting_scheduled, len(self._scheduler.running), usage)
+        return self._published
+
+    def totals(self, now_s: float) -> PodTotals:
+        """Running totals up to ``now_s``, which must be the present instant."""
+        emitted, steps, busy_s = self._emitted, self._finished_steps, self._busy_s
+        if self._steps:
+            busy_s += now_s - self._start_s
+            if self._step is None:
+                done = self._steps_done(now_s)
+                steps += done
+                emitted += done * self._batch.decoders
+        scheduler = self._scheduler
+        return PodTotals(
+            emitted,
+            self._computed,
+            scheduler.recomputed_tokens,
+            scheduler.preemptions,
+            steps,
+            busy_s,
+        )
+
+    # -- planning -------------------------------------------------------------------------
+
+    def _plan_at(self, start_s: float) -> None:
+        """Plan the step that starts at ``start_s``, after everything else of this instant."""
+        if not self._planning:
+            self._planning = True
+            self._start_s = start_s
+            self._kernel.at(self._kernel.now_s, Order.PLANNING, self._planned)
+
+    def _plan_next(self, start_s: float) -> None:
+        """Plan now if nothing else is due within the tolerance of this boundary, else after it."""
+        due_s = self._kernel.next_s()
+        if due_s > start_s + BOUNDARY_TOLERANCE_S:
+            self._begin(start_s)
+        else:
+            self._planning = True
+            self._start_s = start_s
+            self._kernel.at(max(due_s, self._kernel.now_s), Order.PLANNING, self._planned)
+
+    def _planned(self) -> None:
+        self._planning = False
+        self._begin(self._start_s)
+
+    def _begin(self, start_s: float) -> None:
+        """Start the next step or span at ``start_s``; the pod is idle when there is no work."""
+        self._plan += 1
+        self._start_s = start_s
+        scheduler, batch = self._scheduler, self._batch
+        if scheduler.decodes_only():
+            steps = scheduler.steps_with_blocks(batch.next_end())
+            if steps:
+                self._step = None
+                self._steps = steps
+                self._waiting_scheduled = len(scheduler.waiting)
+                self._wake_at(self._span_end_s(steps))
+                return
+        step = scheduler.plan()
+        self._report_cut_off(start_s)
+        if not batch.decoders and not step.prefill_tokens:
+            self._steps = 0
+            if scheduler.waiting:
+                self._begin(start_s)
+            return
+        for sequence in step.admitted:
+            if sequence.attempt.scheduled_s is None:
+                sequence.attempt.scheduled_s = start_s
+        self._step = step
+        self._steps = 1
+        self._waiting_scheduled = len(scheduler.waiting)
+        duration_s = self._steptime.step_s(
+            step.prefill_tokens, step.pairs, batch.decoders, batch.context_tokens
+        )
+        self._wake_at(start_s + duration_s)
+
+    def _wake_at(self, end_s: float) -> None:
+        self._end_s = end_s
+        plan = self._plan
+        self._kernel.at(end_s, Order.STEP_END, lambda: self._woken(plan))
+
+    # -- the end of a step or span --------------------------------------------------------
+
+    def _woken(self, plan: int) -> None:
+        if plan == self._plan:
+            self._finish_steps()
+            self._plan_next(self._end_s)
+
+    def _finish_steps(self) -> None:
+        """Apply what is in flight at its end: tokens, first tokens, ends, then publish."""
+        scheduler, batch = self._scheduler, self._batch
+        now_s, steps, step = self._end_s, self._steps, self._step
+        if step is None:
+            scheduler.grow(steps)
+        self._finished_steps += steps
+        self._busy_s += now_s - self._start_s
+        self._emitted += steps * batch.decoders
+        batch.advance(steps)
+        self._steps = 0
+        self._step = None
+        left = self._drop_cancelled(steps) if self._cancelled else []
+        ended = batch.pop_ended()
+        if step is not None:
+            self._computed += step.prefill_tokens
+            for sequence in step.filled:
+                self._sample(sequence, now_s, ended)
+        self._release(ended + left)
+        store = scheduler.store
+        self._published = Published(
+            self._waiting_scheduled, len(scheduler.running), store.held / store.capacity
+        )
+        for sequence in ended:
+            self._complete(sequence, now_s, Reason.LENGTH if sequence.truncated else None)
+
+    def _sample(self, sequence: Sequence, now_s: float, ended: list[Sequence]) -> None:
+        """The step that completed its prefill gives ``sequence`` a token."""
+        if sequence.cancelled:
+            return
+        sequence.emitted += 1
+        self._emitted += 1
+        attempt = sequence.attempt
+        if attempt.first_token_s is None:
+            attempt.first_token_s = now_s
+            attempt.listener.first_token(attempt)
+        if sequence.emitted >= sequence.output_tokens:
+            ended.append(sequence)
+        else:
+            self._scheduler.start_decoding(sequence)
+
+    def _drop_cancelled(self, steps: int) -> list[Sequence]:
+        """Take the sequences whose clients left out of the batch; a step's token is lost."""
+        dropped, self._cancelled = self._cancelled, []
+        for sequence in dropped:
+            if sequence.decoding:
+                self._batch.leave(sequence)
+                self._emitted -= min(steps, 1)
+        return dropped
+
+    def _release(self, sequences: list[Sequence]) -> None:
+        """Free what ends with this step, in running order, each its tail first."""
+        if len(sequences) > 1:
+            sequences.sort(key=lambda sequence: sequence.admission)
+        for sequence in sequences:
+            self._scheduler.remove(sequence)
+
+    def _complete(self, sequence: Sequence, now_s: float, end_reason: str | None) -> None:
+        attempt = sequence.attempt
+        del self._sequences[attempt]
+        attempt.emitted_tokens = sequence.emitted
+        self._end(attempt, Status.COMPLETED, now_s, 200, end_reason)
+
+    def _report_cut_off(self, now_s: float) -> None:
+        """Sequences that outgrew the whole pod end with what they have."""
+        cut_off = self._scheduler.cut_off
+        if cut_off:
+            self._scheduler.cut_off = []
+            for sequence in cut_off:
+                self._complete(sequence, now_s, Reason.LENGTH)
+
+    def _end(
+        self, attempt: Attempt, status: str, now_s: float, http_status: int, reason: str | None
+    ) -> None:
+        attempt.status = status
+        attempt.end_s = now_s
+        attempt.http_status = http_status
+        attempt.end_reason = reason
+        attempt.listener.ended(attempt)
+
+    # -- spans ----------------------------------------------------------------------------
+
+    def _span_end_s(self, steps: int) -> float:
+        batch = self._batch
+        return self._start_s + self._steptime.span_s(steps, batch.decoders, batch.context_tokens)
+
+    def _steps_done(self, now_s: float) -> int:
+        batch = self._batch
+        done = self._steptime.steps_until(
+            self._start_s, now_s, batch.decoders, batch.context_tokens
+        )
+        return min(done, self._steps)
+
+    def _emitted_by(self, sequence: Sequence) -> int:
+        """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
+        if not sequence.decoding:
+            return sequence.emitted
+        steps = self._batch.steps - sequence.joined
+        if self._steps and self._step is None:
+            steps += self._steps_done(self._kernel.now_s)
+        return sequence.emitted + steps
+
+    def _cut(self, steps: int) -> None:
+        """End the span in flight after ``steps`` steps instead of where it was planned to end."""
+        if steps < self._steps:
+            self._plan += 1
+            self._steps = steps
+            self._wake_at(self._span_end_s(steps))
+
+    def _cut_for_arrival(self) -> None:
+        """An arrival is taken in at the next step boundary, or at the one it has just met."""
+        now_s = self._kernel.now_s
+        done = self._steps_done(now_s)
+        boundary_s = self._span_end_s(done)
+        if now_s - boundary_s > BOUNDARY_TOLERANCE_S:
+            self._cut(done + 1)
+        elif done < self._steps:
+            self._plan += 1
+            self._steps = done
+            self._end_s = boundary_s
+            if done:
+                self._finish_steps()
+            self._plan_at(boundary_s)

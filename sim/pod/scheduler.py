@@ -1,0 +1,259 @@
+"""One step of the engine: who computes what. vLLM V1's order of work (engine semantics, 1.1).
+
+Running requests first, in order of admission, then the waiting queue, first
+come first served, until the token budget is spent. The scheduler knows no
+clock; ``sim.pod.pod`` binds it to one.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from sim.content import Node, Segment, path
+from sim.extents import ExtentStore
+from sim.pod.batch import Batch, Sequence
+from sim.request import Reason
+from sim.scenario.schema import Engine
+
+
+@dataclass(slots=True)
+class Step:
+    """What one step computes beside the decodes, and whom its scheduling ended or threw out."""
+
+    prefill_tokens: int = 0
+    pairs: float = 0.0  # query-key pairs of the prefill chunks, causal
+    filled: tuple[Sequence, ...] = ()  # prefill complete with this step: they sample a token
+    admitted: tuple[Sequence, ...] = ()
+    preempted: bool = False
+
+
+class Scheduler:
+    """The queues, the batch and the KV cache of one pod."""
+
+    def __init__(self, engine: Engine, kv_blocks: int) -> None:
+        self.store = ExtentStore(kv_blocks, engine.block_size)
+        self.batch = Batch(engine.block_size)
+        self.waiting: deque[Sequence] = deque()
+        self.running: dict[Sequence, None] = {}  # in order of admission
+        self.cut_off: list[Sequence] = []  # outgrew the pod; the pod reports and clears them
+        self.preemptions = 0
+        self.recomputed_tokens = 0
+        self._engine = engine
+        self._cap = min(engine.max_num_seqs, engine.max_num_batched_tokens)
+        self._prefilling: list[Sequence] = []
+        self._writers: dict[Node, list[Sequence]] = {}
+        self._admissions = 0
+        self._stuck = False  # the last try to admit the head of the queue failed
+
+    def refusal(self, prompt_tokens: int) -> str | None:
+        """Why a prompt of this length can never be served; None when it can."""
+        limit = self._engine.max_model_len
+        if limit is not None and prompt_tokens > limit:
+            return Reason.PROMPT_TOO_LONG
+        if self._blocks(prompt_tokens) > self.store.capacity:
+            return Reason.PROMPT_TOO_LONG
+        return None
+
+    def output_limit(self, prompt_tokens: int, output_tokens: int) -> int:
+        """Tokens that the model limit lets a request of this length produce, at least one."""
+        limit = self._engine.max_model_len
+        return output_tokens if limit is None else max(1, min(output_tokens, limit - prompt_tokens))
+
+    def decodes_only(self) -> bool:
+        """Whether the next steps can be a span: nothing to prefill and nobody to admit."""
+        if self._prefilling or not self.batch.decoders:
+            return False
+        return not self.waiting or (self._stuck and self._blocked())
+
+    def plan(self) -> Step:
+        """Schedule one step: allocate its blocks, admit, and say what it computes.
+
+        The caller ends sequences that have left through ``cut_off``.
+        """
+        step = Step()
+        decode_blocks = self.batch.blocks_for(1)
+        if decode_blocks <= self.store.free:
+            self.store.allocate(decode_blocks)
+        else:
+            self._squeeze(step)
+        budget = self._engine.max_num_batched_tokens - self.batch.decoders
+        filled: list[Sequence] = []
+        for sequence in tuple(self._prefilling):
+            if budget <= 0 or not self._make_room(sequence, budget, step):
+                break
+            budget -= self._compute(sequence, budget, step, filled)
+        if not step.preempted and self.waiting:
+            self._admit(budget, step, filled)
+        step.filled = tuple(filled)
+        return step
+
+    def grow(self, steps: int) -> None:
+        """Take the blocks of a span of ``steps`` decode steps; they are known to be there."""
+        self.store.allocate(self.batch.blocks_for(steps))
+
+    def steps_with_blocks(self, limit: int) -> int:
+        """How many decode steps, at most ``limit``, find their blocks."""
+        return self.batch.steps_within(self.store.free, limit)
+
+    def start_decoding(self, sequence: Sequence) -> None:
+        """The prefill of ``sequence`` is done and it has tokens to go."""
+        self.batch.join(sequence)
+        self._writers.setdefault(sequence.answer, []).append(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        """``sequence`` leaves the running set; its blocks are free, tail first."""
+        del self.running[sequence]
+        if sequence.decoding:
+            self.batch.leave(sequence)
+        elif sequence in self._prefilling:
+            self._prefilling.remove(sequence)
+        self._write(sequence)
+        writers = self._writers.get(sequence.answer)
+        if writers is not None and sequence in writers:
+            writers.remove(sequence)
+            if not writers:
+                del self._writers[sequence.answer]
+        self.store.release(sequence.holding)
+
+    # -- parts of a step ------------------------------------------------------------------
+
+    def _squeeze(self, step: Step) -> None:
+        """Decodes of a step that is short of blocks, one by one in order of admission.
+
+        Whoever needs more blocks than the pod has ends with ``length``. For the
+        others the last admitted is preempted until there is a block, possibly
+        the one that needs it.
+        """
+        for sequence in tuple(self.running):
+            if sequence.decoding:
+                self.batch.settle(sequence)
+                if self._blocks(sequence.computed + 1) > self.store.capacity:
+                    self.remove(sequence)
+                    self.cut_off.append(sequence)
+        size = self._engine.block_size
+        for sequence in tuple(self.running):
+            if sequence not in self.running:
+                break
+            if sequence.decoding and sequence.computed % size == 0:
+                while self.store.free < 1 and sequence in self.running:
+                    self._preempt_last(step)
+                if sequence in self.running:
+                    self.store.allocate(1)
+                    sequence.holding.blocks += 1
+
+    def _make_room(self, sequence: Sequence, budget: int, step: Step) -> bool:
+        """Find the blocks for the next chunk of a running prompt."""
+        chunk = min(sequence.target - sequence.computed, budget)
+        needed = self._blocks(sequence.computed + chunk) - sequence.holding.blocks
+        while self.store.free < needed:
+            if self._preempt_last(step) is sequence:
+                return False
+        return True
+
+    def _compute(self, sequence: Sequence, budget: int, step: Step, filled: list[Sequence]) -> int:
+        """Compute the next chunk of a prompt whose blocks are known to be free."""
+        start = sequence.computed
+        chunk = min(sequence.target - start, budget)
+        end = start + chunk
+        blocks = self._blocks(end)
+        holding = sequence.holding
+        self.store.allocate(blocks - holding.blocks)
+        holding.blocks = blocks
+        attempt = sequence.attempt
+        repeated = max(0, min(end, sequence.high_water) - start)
+        attempt.recomputed_tokens += repeated
+        self.recomputed_tokens += repeated
+        fresh_from = start + repeated
+        attempt.computed_tokens += max(0, min(end, sequence.prompt_tokens) - fresh_from)
+        sequence.computed = end
+        self._write(sequence)
+        step.prefill_tokens += chunk
+        step.pairs += chunk * (start + chunk / 2)
+        if end == sequence.target:
+            filled.append(sequence)
+            if sequence in self._prefilling:
+                self._prefilling.remove(sequence)
+        elif sequence not in self._prefilling:
+            self._prefilling.append(sequence)
+        return chunk
+
+    def _admit(self, budget: int, step: Step, filled: list[Sequence]) -> None:
+        """Admit from the head of the queue; a head that does not fit blocks those behind it."""
+        admitted: list[Sequence] = []
+        self._stuck = True
+        while self.waiting and budget > 0 and len(self.running) < self._cap:
+            sequence = self.waiting[0]
+            route = path(sequence.answer, sequence.target)
+            hit, fits = self._gate(sequence, route, budget)
+            if not fits:
+                break
+            self.waiting.popleft()
+            self.running[sequence] = None
+            sequence.admission = self._admissions
+            self._admissions += 1
+            self.store.acquire(sequence.holding, route, hit)
+            sequence.computed = hit * self._engine.block_size
+            if sequence.attempt.preemptions == 0:
+                sequence.attempt.cached_tokens = min(sequence.computed, sequence.prompt_tokens)
+            admitted.append(sequence)
+            budget -= self._compute(sequence, budget, step, filled)
+        step.admitted = tuple(admitted)
+
+    def _gate(self, sequence: Sequence, route: list[Segment], budget: int) -> tuple[int, bool]:
+        """Cached leading blocks of a waiting request, and whether it may be admitted.
+
+        All its known tokens must fit into the free blocks (with
+        ``reserveFullPrompt``; else its first chunk), hits that nobody holds
+        included, since they leave the free queue.
+        """
+        hit = idle = 0
+        if self._engine.enable_prefix_caching:
+            for node, _ in route:
+                for writer in self._writers.get(node, ()):
+                    self._catch_up(writer)
+            limit = (sequence.target - 1) // self._engine.block_size
+            hit, idle = self.store.lookup(route, limit)
+        gate_tokens = sequence.target
+        if not self._engine.reserve_full_prompt:
+            gate_tokens = min(gate_tokens, hit * self._engine.block_size + budget)
+        needed = self._blocks(gate_tokens) - hit + idle
+        return hit, needed <= self.store.free
+
+    def _blocked(self) -> bool:
+        """Whether the head of the queue cannot be admitted before the batch changes."""
+        if len(self.running) >= self._cap:
+            return True
+        budget = self._engine.max_num_batched_tokens - self.batch.decoders
+        head = self.waiting[0]
+        route = path(head.answer, head.target)
+        if any(node in self._writers for node, _ in route):
+            return False  # what is being generated may become part of its hit at any step
+        return not self._gate(head, route, budget)[1]
+
+    def _preempt_last(self, step: Step) -> Sequence:
+        """Throw out the last admitted: it will compute everything again, from the queue's head."""
+        sequence = next(reversed(self.running))
+        self.remove(sequence)
+        sequence.target = sequence.prompt_tokens + sequence.emitted
+        sequence.computed = 0
+        sequence.attempt.preemptions += 1
+        self.preemptions += 1
+        self.waiting.appendleft(sequence)
+        step.preempted = True
+        return sequence
+
+    def _catch_up(self, writer: Sequence) -> None:
+        if writer.decoding:
+            self.batch.settle(writer)
+            self._write(writer)
+
+    def _write(self, sequence: Sequence) -> None:
+        """Put the full blocks that ``sequence`` has computed into the cache."""
+        holding = sequence.holding
+        holding.blocks = max(holding.blocks, self._blocks(sequence.computed))
+        content = sequence.computed // self._engine.block_size
+        sequence.high_water = max(sequence.high_water, sequence.computed)
+        if content > holding.content and self._engine.enable_prefix_caching:
+            self.store.extend(holding, path(sequence.answer, sequence.computed), content)
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self.batch.block_size)
