@@ -1,1 +1,44 @@
-"""podsim: a discrete-event simulator of GPU inference clusters."""
+"""podsim: a discrete-event simulator of GPU inference clusters.
+
+Where to start reading:
+
+- ``sim.run``       a run from scenario and seed to result, and sets of runs
+- ``sim.cluster``   wires workloads, a proxy and pods on one clock
+- ``sim.workload``  who sends requests: agents, recorded sessions, arrivals, scripts
+- ``sim.router``    the proxy, what it knows of its pods, the placement policies
+- ``sim.pod``       the engine: scheduler, step time, batch; ``sim.extents`` its KV cache
+- ``sim.content``   what prompts say: a tree of conversation nodes
+- ``sim.record``    what is written down; ``sim.results`` tables, summary, store, digest
+- ``sim.scenario``  files, their schema and their errors; ``sim.kernel`` the clock
+
+The names below are resolved on first use, so that ``import sim`` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sim.results.result import RunResult
+    from sim.run import Runs, run
+    from sim.scenario.load import ScenarioSet, load
+    from sim.scenario.schema import Scenario
+
+__all__ = ["RunResult", "Runs", "Scenario", "ScenarioSet", "load", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    homes = {
+        "RunResult": "sim.results.result",
+        "Runs": "sim.run",
+        "Scenario": "sim.scenario.schema",
+        "ScenarioSet": "sim.scenario.load",
+        "load": "sim.scenario.load",
+        "run": "sim.run",
+    }
+    if name not in homes:
+        raise AttributeError(f"module 'sim' has no attribute {name!r}")
+    return getattr(import_module(homes[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

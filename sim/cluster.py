@@ -5,7 +5,6 @@ from math import inf
 from pathlib import Path
 
 from sim import registry as registries
-from sim.errors import InvariantError
 from sim.kernel import Kernel, Order
 from sim.pod.pod import Pod
 from sim.ports import PodPort, Workload, WorkloadContext

@@ -9,7 +9,7 @@ step count, and a histogram over the classes answers for all of them.
 
 from heapq import heappop, heappush
 
-from sim.content import Node
+from sim.content import Node, Segment
 from sim.extents import Holding
 from sim.request import Attempt
 
@@ -36,6 +36,7 @@ class Sequence:
         "joined",
         "output_tokens",
         "prompt_tokens",
+        "route",
         "target",
         "truncated",
     )
@@ -46,6 +47,7 @@ class Sequence:
         self.prompt_tokens = attempt.request.prompt.tokens
         self.output_tokens = output_tokens
         self.truncated = truncated
+        self.route: list[Segment] = []  # of its target, while it is running
         self.holding = Holding()
         self.admission = -1
         self.target = self.prompt_tokens

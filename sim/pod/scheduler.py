@@ -37,16 +37,20 @@ class Scheduler:
         self.cut_off: list[Sequence] = []  # outgrew the pod; the pod reports and clears them
         self.preemptions = 0
         self.recomputed_tokens = 0
-        self._engine = engine
         self._cap = min(engine.max_num_seqs, engine.max_num_batched_tokens)
         self._prefilling: list[Sequence] = []
         self._writers: dict[Node, list[Sequence]] = {}
         self._admissions = 0
+        self._caching = engine.enable_prefix_caching
+        self._block_size = engine.block_size
+        self._budget = engine.max_num_batched_tokens
+        self._model_limit = engine.max_model_len
+        self._reserve_full_prompt = engine.reserve_full_prompt
         self._stuck = False  # the last try to admit the head of the queue failed
 
     def refusal(self, prompt_tokens: int) -> str | None:
         """Why a prompt of this length can never be served; None when it can."""
-        limit = self._engine.max_model_len
+        limit = self._model_limit
         if limit is not None and prompt_tokens > limit:
             return Reason.PROMPT_TOO_LONG
         if self._blocks(prompt_tokens) > self.store.capacity:
@@ -55,7 +59,7 @@ class Scheduler:
 
     def output_limit(self, prompt_tokens: int, output_tokens: int) -> int:
         """Tokens that the model limit lets a request of this length produce, at least one."""
-        limit = self._engine.max_model_len
+        limit = self._model_limit
         return output_tokens if limit is None else max(1, min(output_tokens, limit - prompt_tokens))
 
     def decodes_only(self) -> bool:
@@ -75,7 +79,7 @@ class Scheduler:
             self.store.allocate(decode_blocks)
         else:
             self._squeeze(step)
-        budget = self._engine.max_num_batched_tokens - self.batch.decoders
+        budget = self._budget - self.batch.decoders
         filled: list[Sequence] = []
         for sequence in tuple(self._prefilling):
             if budget <= 0 or not self._make_room(sequence, budget, step):
@@ -129,7 +133,7 @@ class Scheduler:
                 if self._blocks(sequence.computed + 1) > self.store.capacity:
                     self.remove(sequence)
                     self.cut_off.append(sequence)
-        size = self._engine.block_size
+        size = self._block_size
         for sequence in tuple(self.running):
             if sequence not in self.running:
                 break
@@ -179,19 +183,26 @@ class Scheduler:
     def _admit(self, budget: int, step: Step, filled: list[Sequence]) -> None:
         """Admit from the head of the queue; a head that does not fit blocks those behind it."""
         admitted: list[Sequence] = []
-        self._stuck = True
-        while self.waiting and budget > 0 and len(self.running) < self._cap:
+        self._stuck = False
+        while self.waiting:
+            if budget <= 0:
+                break
+            if len(self.running) >= self._cap:
+                self._stuck = True
+                break
             sequence = self.waiting[0]
             route = path(sequence.answer, sequence.target)
             hit, fits = self._gate(sequence, route, budget)
             if not fits:
+                self._stuck = True
                 break
             self.waiting.popleft()
+            sequence.route = route
             self.running[sequence] = None
             sequence.admission = self._admissions
             self._admissions += 1
             self.store.acquire(sequence.holding, route, hit)
-            sequence.computed = hit * self._engine.block_size
+            sequence.computed = hit * self._block_size
             if sequence.attempt.preemptions == 0:
                 sequence.attempt.cached_tokens = min(sequence.computed, sequence.prompt_tokens)
             admitted.append(sequence)
@@ -206,15 +217,15 @@ class Scheduler:
         included, since they leave the free queue.
         """
         hit = idle = 0
-        if self._engine.enable_prefix_caching:
+        if self._caching:
             for node, _ in route:
                 for writer in self._writers.get(node, ()):
                     self._catch_up(writer)
-            limit = (sequence.target - 1) // self._engine.block_size
+            limit = (sequence.target - 1) // self._block_size
             hit, idle = self.store.lookup(route, limit)
         gate_tokens = sequence.target
-        if not self._engine.reserve_full_prompt:
-            gate_tokens = min(gate_tokens, hit * self._engine.block_size + budget)
+        if not self._reserve_full_prompt:
+            gate_tokens = min(gate_tokens, hit * self._block_size + budget)
         needed = self._blocks(gate_tokens) - hit + idle
         return hit, needed <= self.store.free
 
@@ -222,7 +233,7 @@ class Scheduler:
         """Whether the head of the queue cannot be admitted before the batch changes."""
         if len(self.running) >= self._cap:
             return True
-        budget = self._engine.max_num_batched_tokens - self.batch.decoders
+        budget = self._budget - self.batch.decoders
         head = self.waiting[0]
         route = path(head.answer, head.target)
         if any(node in self._writers for node, _ in route):
@@ -235,6 +246,9 @@ class Scheduler:
         self.remove(sequence)
         sequence.target = sequence.prompt_tokens + sequence.emitted
         sequence.computed = 0
+        if sequence.emitted:
+            # Its last token, sampled but not yet fed back, is part of what is computed again.
+            sequence.high_water = sequence.target
         sequence.attempt.preemptions += 1
         self.preemptions += 1
         self.waiting.appendleft(sequence)
@@ -250,10 +264,13 @@ class Scheduler:
         """Put the full blocks that ``sequence`` has computed into the cache."""
         holding = sequence.holding
         holding.blocks = max(holding.blocks, self._blocks(sequence.computed))
-        content = sequence.computed // self._engine.block_size
+        content = sequence.computed // self._block_size
         sequence.high_water = max(sequence.high_water, sequence.computed)
-        if content > holding.content and self._engine.enable_prefix_caching:
-            self.store.extend(holding, path(sequence.answer, sequence.computed), content)
+        if content > holding.content and self._caching:
+            route = sequence.route
+            if sequence.computed > sequence.target:
+                route = path(sequence.answer, sequence.computed)
+            self.store.extend(holding, route, content)
 
     def _blocks(self, tokens: int) -> int:
-        return -(-tokens // self.batch.block_size)
+        return -(-tokens // self._block_size)

@@ -18,17 +18,29 @@ class PodView(Protocol):
     """
 
     @property
-    def names(self) -> Sequence[str]: ...
+    def names(self) -> Sequence[str]:
+        """Names, which are what a ring hashes."""
+
     @property
-    def ready(self) -> Sequence[bool]: ...
+    def ready(self) -> Sequence[bool]:
+        """Whether the pod serves."""
+
     @property
-    def in_flight(self) -> Sequence[int]: ...
+    def in_flight(self) -> Sequence[int]:
+        """Requests dispatched by this proxy whose response has not ended."""
+
     @property
-    def waiting(self) -> Sequence[int]: ...
+    def waiting(self) -> Sequence[int]:
+        """Length of the wait queue at the last poll."""
+
     @property
-    def running(self) -> Sequence[int]: ...
+    def running(self) -> Sequence[int]:
+        """Running requests at the last poll."""
+
     @property
-    def kv_usage(self) -> Sequence[float]: ...
+    def kv_usage(self) -> Sequence[float]:
+        """Share of KV blocks held by running requests at the last poll."""
+
     def metrics_age_s(self, pod: int, now_s: float) -> float:
         """Seconds since the last poll that the pod answered."""
 
