@@ -2,7 +2,7 @@
 
 Where to start reading:
 
-- ``sim.run``       a run from scenario and seed to result, and sets of runs
+- ``sim.runner``    a run from scenario and seed to result, and sets of runs
 - ``sim.cluster``   wires workloads, a proxy and pods on one clock
 - ``sim.workload``  who sends requests: agents, recorded sessions, arrivals, scripts
 - ``sim.router``    the proxy, what it knows of its pods, the placement policies
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sim.results.result import RunResult
-    from sim.run import Runs, run
+    from sim.runner import Runs, run
     from sim.scenario.load import ScenarioSet, load
     from sim.scenario.schema import Scenario
 
@@ -29,11 +29,11 @@ __all__ = ["RunResult", "Runs", "Scenario", "ScenarioSet", "load", "run"]
 def __getattr__(name: str) -> Any:
     homes = {
         "RunResult": "sim.results.result",
-        "Runs": "sim.run",
+        "Runs": "sim.runner",
         "Scenario": "sim.scenario.schema",
         "ScenarioSet": "sim.scenario.load",
         "load": "sim.scenario.load",
-        "run": "sim.run",
+        "run": "sim.runner",
     }
     if name not in homes:
         raise AttributeError(f"module 'sim' has no attribute {name!r}")
