@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sim.kernel import Kernel
 from sim.request import Attempt, Request
@@ -20,8 +20,7 @@ class AttemptListener(Protocol):
         """The attempt is over: ``attempt.status`` and ``attempt.end_s`` say how and when."""
 
 
-@dataclass(slots=True, frozen=True)
-class Published:
+class Published(NamedTuple):
     """What a pod's metrics endpoint says: the state after its last finished step."""
 
     waiting: int
@@ -61,6 +60,8 @@ class WorkloadContext:
     ``directory`` is where relative file names of the scenario start.
     ``finished`` must be called once when a finite workload has sent its last
     request and that request is over; an endless workload never calls it.
+    ``models`` are the names that backends serve, empty when they serve any: a
+    workload that asks for another one is refused when it is built.
     """
 
     name: str
@@ -69,6 +70,7 @@ class WorkloadContext:
     proxy: ProxyPort
     directory: Path
     finished: Callable[[], None]
+    models: tuple[str, ...] = ()
 
 
 class Workload(Protocol):

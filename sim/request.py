@@ -7,7 +7,7 @@ come yet is ``None``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sim.content import Node, Prompt
 
@@ -48,8 +48,7 @@ class Reason:
     LENGTH: Final = "length"  # cut off by the pod: outgrew its KV cache or the model limit
 
 
-@dataclass(slots=True, frozen=True)
-class RequestView:
+class RequestView(NamedTuple):
     """What a router can know of a request; the output length is not part of it."""
 
     session_key: int | None
@@ -92,17 +91,20 @@ class Request:
     http_status: int | None = None
     reason: str | None = None
     attempts: "list[Attempt]" = field(default_factory=list)
+    _view: RequestView | None = None
 
     def view(self) -> RequestView:
         """The part of the request that a placement policy may see."""
-        return RequestView(
-            self.session_key,
-            self.model,
-            self.headers,
-            self.prompt.tokens,
-            self.max_output_tokens,
-            self.prompt,
-        )
+        if self._view is None:
+            self._view = RequestView(
+                self.session_key,
+                self.model,
+                self.headers,
+                self.prompt.tokens,
+                self.max_output_tokens,
+                self.prompt,
+            )
+        return self._view
 
 
 @dataclass(slots=True, eq=False)

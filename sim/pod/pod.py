@@ -34,7 +34,9 @@ class Pod:
         self._planning = False  # a planning event is on its way
         self._cancelled: list[Sequence] = []
         self._waiting_scheduled = 0
-        self._published = Published(0, 0, 0.0)
+        self._published_waiting = 0
+        self._published_running = 0
+        self._published_held = 0  # KV blocks
         self._emitted = 0
         self._computed = 0
         self._finished_steps = 0
@@ -79,13 +81,14 @@ class Pod:
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
+        waiting, running = self._published_waiting, self._published_running
+        held, capacity = self._published_held, self._scheduler.store.capacity
         if self._steps and self._step is None:
             done = self._steps_done(now_s)
             if done:
+                waiting, running = self._waiting_scheduled, len(self._scheduler.running)
                 held = self._scheduler.store.held + self._batch.blocks_for(done)
-                usage = held / self._scheduler.store.capacity
-                return Published(self._waiting_scheduled, len(self._scheduler.running), usage)
-        return self._published
+        return Published(waiting, running, held / capacity)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals up to ``now_s``, which must be the present instant."""
@@ -191,10 +194,9 @@ class Pod:
             for sequence in step.filled:
                 self._sample(sequence, now_s, ended)
         self._release(ended + left)
-        store = scheduler.store
-        self._published = Published(
-            self._waiting_scheduled, len(scheduler.running), store.held / store.capacity
-        )
+        self._published_waiting = self._waiting_scheduled
+        self._published_running = len(scheduler.running)
+        self._published_held = scheduler.store.held
         for sequence in ended:
             self._complete(sequence, now_s, Reason.LENGTH if sequence.truncated else None)
 

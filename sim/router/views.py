@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from sim.request import RequestView
 from sim.rng import Streams
@@ -45,8 +45,7 @@ class PodView(Protocol):
         """Seconds since the last poll that the pod answered."""
 
 
-@dataclass(slots=True, frozen=True)
-class Place:
+class Place(NamedTuple):
     """Send the request to this pod now."""
 
     pod: int
@@ -55,15 +54,13 @@ class Place:
     predicted_cached_tokens: int | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class Hold:
+class Hold(NamedTuple):
     """Keep the request in the proxy and ask again at ``until_s``."""
 
     until_s: float
 
 
-@dataclass(slots=True, frozen=True)
-class Reject:
+class Reject(NamedTuple):
     """Answer the client with an error."""
 
     http_status: int
@@ -73,8 +70,7 @@ class Reject:
 Decision: TypeAlias = Place | Hold | Reject
 
 
-@dataclass(slots=True, frozen=True)
-class Dispatched:
+class Dispatched(NamedTuple):
     """A placed request has left for its pod; counts already include it."""
 
     request: RequestView
@@ -82,8 +78,7 @@ class Dispatched:
     now_s: float
 
 
-@dataclass(slots=True, frozen=True)
-class FirstToken:
+class FirstToken(NamedTuple):
     """The first token of a request has passed through the proxy."""
 
     request: RequestView
@@ -91,8 +86,7 @@ class FirstToken:
     now_s: float
 
 
-@dataclass(slots=True, frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """A dispatched request is over, however it ended; counts no longer include it."""
 
     request: RequestView
@@ -101,8 +95,7 @@ class Ended:
     now_s: float
 
 
-@dataclass(slots=True, frozen=True)
-class PodAdded:
+class PodAdded(NamedTuple):
     """A pod has joined the backend; it may not be ready yet."""
 
     pod: int
@@ -110,32 +103,28 @@ class PodAdded:
     now_s: float
 
 
-@dataclass(slots=True, frozen=True)
-class PodRemoved:
+class PodRemoved(NamedTuple):
     """A pod has left the backend for good."""
 
     pod: int
     now_s: float
 
 
-@dataclass(slots=True, frozen=True)
-class PodReady:
+class PodReady(NamedTuple):
     """A pod serves (again)."""
 
     pod: int
     now_s: float
 
 
-@dataclass(slots=True, frozen=True)
-class PodNotReady:
+class PodNotReady(NamedTuple):
     """A pod does not serve for now."""
 
     pod: int
     now_s: float
 
 
-@dataclass(slots=True, frozen=True)
-class Tick:
+class Tick(NamedTuple):
     """Comes every ``tick_interval_s`` of the policy."""
 
     now_s: float
