@@ -1,7 +1,13 @@
 """The recorder: keeps what the actors report, and freezes it into columns when the run is over."""
 
+import numpy as np
+
 from sim.request import Attempt, Request
+from sim.results.digest import digest
+from sim.results.notices import notices
 from sim.results.result import RunFacts, RunResult
+from sim.results.summary import RequestColumns, summarise
+from sim.results.tables import Samples, Tables, placements_table, pods_table, requests_table
 
 
 class Recorder:
@@ -29,7 +35,7 @@ class Recorder:
     def sampled(
         self, now_s: float, pod: int, in_flight: int, waiting: int, running: int, kv_usage: float
     ) -> None:
-        """A metrics poll has read a pod."""
+        """A metrics poll has read a pod; ``pod`` is its index among all pods of the run."""
         self.sample_time_s.append(now_s)
         self.sample_pod.append(pod)
         self.sample_in_flight.append(in_flight)
@@ -39,4 +45,31 @@ class Recorder:
 
     def freeze(self, facts: RunFacts) -> RunResult:
         """Columns, summary, warnings and digest of the finished run."""
-        raise AssertionError("contract: written by the results task")
+        tables = self._tables(facts)
+        columns = RequestColumns.of(tables.requests)
+        closes = np.array([request.closes_session for request in self.requests], dtype=bool)
+        summary = summarise(facts, tables, columns, closes)
+        return RunResult(
+            facts=facts,
+            requests_table=tables.requests,
+            placements_table=tables.placements,
+            pods_table=tables.pods,
+            summary=summary,
+            warnings=notices(facts, columns, summary),
+            digest=digest(tables),
+        )
+
+    def _tables(self, facts: RunFacts) -> Tables:
+        samples = Samples(
+            self.sample_time_s,
+            self.sample_pod,
+            self.sample_in_flight,
+            self.sample_waiting,
+            self.sample_running,
+            self.sample_kv_usage,
+        )
+        return Tables(
+            requests_table(self.requests, facts.variant, facts.seed),
+            placements_table(self.attempts),
+            pods_table(samples, facts.pods),
+        )

@@ -1,0 +1,1 @@
+"""What a run leaves behind: tables, figures, a digest, a folder."""

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+from sim.results import arrow
+from sim.results.arrow import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,9 +57,9 @@ class RunResult:
     """One variant under one seed: three tables, a summary, warnings and a digest."""
 
     facts: RunFacts
-    requests_table: pa.Table
-    placements_table: pa.Table
-    pods_table: pa.Table
+    requests_table: Table
+    placements_table: Table
+    pods_table: Table
     summary: dict[str, Any]
     warnings: tuple[str, ...]
     digest: str
@@ -77,14 +78,14 @@ class RunResult:
     @property
     def requests(self) -> "pd.DataFrame":
         """One row per user request (columns: ``sim.results.tables``)."""
-        return self.requests_table.to_pandas()
+        return arrow.data_frame(self.requests_table)
 
     @property
     def placements(self) -> "pd.DataFrame":
         """One row per attempt."""
-        return self.placements_table.to_pandas()
+        return arrow.data_frame(self.placements_table)
 
     @property
     def pods(self) -> "pd.DataFrame":
         """One row per pod and poll."""
-        return self.pods_table.to_pandas()
+        return arrow.data_frame(self.pods_table)

@@ -1,0 +1,256 @@
+"""Every figure of a summary, declared once: key, unit, direction, margin, definition.
+
+Request figures are over the requests that arrived inside the window
+[warm-up, warm-up + measure), whenever they end; flow figures count what
+happened inside it. A percentile is type 7 (linear interpolation) over all
+requests of one run, all pods together. A request that had not got there when
+the run ended is censored: it counts as infinitely late, and a percentile among
+the censored is null.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+Direction: TypeAlias = Literal["up", "down", "none"]
+
+LATENCY_KEYS: Final = ("mean", "p50", "p90", "p95", "p99")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure: where it stands in the summary (keys joined by dots) and what it says.
+
+    ``better`` is the direction of improvement and ``margin`` the relative
+    difference below which two runs count as equal. A key that ends in ``.*``
+    stands for one figure per name found in the run; a name that is missing
+    then means 0.
+    """
+
+    key: str
+    unit: str
+    better: Direction
+    margin: float
+    definition: str
+
+    def covers(self, key: str) -> bool:
+        """Whether ``key`` is this figure or, for a family, one of its members."""
+        return key == self.key or (self.is_family and key.startswith(self.key[:-1]))
+
+    @property
+    def is_family(self) -> bool:
+        """Whether the key stands for one figure per name."""
+        return self.key.endswith(".*")
+
+
+def _spread(
+    key: str, unit: str, keys: tuple[str, ...], better: Direction, margin: float, definition: str
+) -> tuple[Metric, ...]:
+    """The figures of one distribution: its mean and percentiles."""
+    mean = "; the mean is over the observed values, null when the p95 falls among the censored"
+    return tuple(
+        Metric(
+            f"{key}.{name}",
+            unit,
+            better,
+            margin,
+            f"{'mean' if name == 'mean' else f'{name[1:]}th percentile'} of {definition}"
+            + (mean if name == "mean" else ""),
+        )
+        for name in keys
+    )
+
+
+METRICS: Final[tuple[Metric, ...]] = (
+    Metric("requests", "requests", "none", 0.02, "requests that arrived in the window"),
+    Metric("requests_completed", "requests", "up", 0.02, "of these, those answered in full"),
+    Metric(
+        "requests_censored",
+        "requests",
+        "down",
+        0.05,
+        "of these, those still queued or running when the run ended: censored for e2e_s",
+    ),
+    Metric(
+        "requests_censored_before_first_token",
+        "requests",
+        "down",
+        0.05,
+        "of these, those without a first token when the run ended: censored for ttft_s",
+    ),
+    Metric("requests_rejected", "requests", "down", 0.0, "answered without a first token"),
+    Metric("requests_failed", "requests", "down", 0.0, "broken off after dispatch"),
+    Metric("requests_cancelled", "requests", "none", 0.0, "whose client left"),
+    *_spread(
+        "ttft_s",
+        "s",
+        LATENCY_KEYS,
+        "down",
+        0.05,
+        "first token - arrival at the router (hold and queue inside), requests with a first "
+        "token; rejected ones and those cancelled before it have none",
+    ),
+    *_spread(
+        "tpot_s",
+        "s",
+        LATENCY_KEYS,
+        "down",
+        0.05,
+        "(end - first token) / (output tokens - 1), completed requests with 2 tokens or more",
+    ),
+    *_spread(
+        "e2e_s", "s", LATENCY_KEYS, "down", 0.05, "end - arrival at the router, completed requests"
+    ),
+    *_spread(
+        "queue_s",
+        "s",
+        LATENCY_KEYS,
+        "down",
+        0.05,
+        "first admission by the engine - dispatch by the router, requests admitted",
+    ),
+    *_spread(
+        "stream_tokens_per_s",
+        "tokens/s",
+        ("p50", "p5"),
+        "up",
+        0.03,
+        "(output tokens - 1) / (end - first token), completed requests with 2 tokens or more",
+    ),
+    Metric(
+        "output_tokens_per_s",
+        "tokens/s",
+        "up",
+        0.02,
+        "tokens emitted inside the window / its length, whether their request finished or not",
+    ),
+    Metric(
+        "output_tokens_per_gpu_s",
+        "tokens/s",
+        "up",
+        0.02,
+        "output_tokens_per_s / number of GPUs of all pods",
+    ),
+    *_spread(
+        "prompt_tokens",
+        "tokens",
+        ("mean", "p50", "p95"),
+        "none",
+        0.02,
+        "the prompt length, all requests that arrived in the window",
+    ),
+    Metric(
+        "prompt_cache_hit_ratio",
+        "ratio",
+        "up",
+        0.01,
+        "cached prompt tokens / prompt tokens, summed over all pods, each request that arrived "
+        "in the window counted once, at its first admission",
+    ),
+    Metric(
+        "prompt_cache_hit_ratio_mean",
+        "ratio",
+        "up",
+        0.01,
+        "mean over the same requests of each one's own cached / prompt tokens",
+    ),
+    Metric(
+        "requests_with_hit_ratio",
+        "ratio",
+        "up",
+        0.01,
+        "share of the same requests with any cached prompt token",
+    ),
+    Metric("placements.total", "placements", "none", 0.02, "dispatches inside the window"),
+    Metric("placements.by_outcome.*", "placements", "none", 0.05, "of these, by outcome"),
+    Metric("placements.by_reason.*", "placements", "none", 0.05, "of these, by reason, where any"),
+    Metric(
+        "spill_ratio",
+        "ratio",
+        "down",
+        0.05,
+        "spills / placements of the window; null for a policy without a home",
+    ),
+    Metric(
+        "migration_ratio",
+        "ratio",
+        "down",
+        0.05,
+        "migrations off pods that are not ready / placements of the window; null for a policy "
+        "without a home",
+    ),
+    Metric(
+        "error_ratio",
+        "ratio",
+        "down",
+        0.0,
+        "rejected and failed requests / requests that arrived in the window; cancelled ones are "
+        "no errors and are counted apart",
+    ),
+    Metric("preemptions", "preemptions", "down", 0.05, "preemptions inside the window, all pods"),
+    Metric(
+        "recomputed_tokens",
+        "tokens",
+        "down",
+        0.05,
+        "tokens computed again after preemptions inside the window, all pods",
+    ),
+    *_spread(
+        "kv_usage",
+        "ratio",
+        ("mean", "p95"),
+        "none",
+        0.03,
+        "KV blocks held by requests / all blocks, over the polls of all pods inside the window",
+    ),
+    Metric("pod_requests.*", "placements", "none", 0.05, "dispatches inside the window, by pod"),
+    *_spread(
+        "session_s",
+        "s",
+        ("p50", "p95"),
+        "down",
+        0.05,
+        "first arrival to last end of a session, sessions whose last request ended in the window",
+    ),
+    Metric(
+        "turns_per_agent_hour",
+        "turns/h",
+        "up",
+        0.02,
+        "requests of agents completed inside the window / (agents x its length); null without "
+        "agents",
+    ),
+    Metric(
+        "slo_attainment",
+        "ratio",
+        "up",
+        0.01,
+        "of the requests that arrived in the window and whose fate is known, the share completed "
+        "within the objectives; rejected and failed ones miss them, so does one still without a "
+        "first token after the TTFT objective; cancelled and other unfinished ones are left out",
+    ),
+    Metric(
+        "goodput_requests_per_s",
+        "requests/s",
+        "up",
+        0.02,
+        "requests completed inside the window within the objectives / its length",
+    ),
+)
+
+
+def metric(key: str) -> Metric:
+    """The declaration of a figure; raises ``KeyError`` for one that no summary has."""
+    for declared in METRICS:
+        if declared.covers(key):
+            return declared
+    raise KeyError(key)
+
+
+def flatten(summary: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
+    """Every figure of a summary with its keys joined by dots, in the summary's order."""
+    for key, value in summary.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
