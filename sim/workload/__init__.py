@@ -1,0 +1,1 @@
+"""Workloads: who sends requests, when, and what they say."""

@@ -1,0 +1,291 @@
+"""Distributions as scenarios write them: a number, or one named form with its parameters.
+
+``Count`` is a distribution of whole numbers (tokens, turns), ``Delay`` one of
+seconds. Every draw is rounded when it is made, counts to whole numbers and
+delays to 1 µs, so that what follows from it is the same on every machine.
+``min`` and ``max`` clip; they never draw again.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Annotated, Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, TypeAdapter, model_validator
+
+from sim.scenario.fields import (
+    MAX_DURATION_S,
+    MAX_TOKENS,
+    Duration,
+    Model,
+    PositiveDuration,
+    PositiveTokens,
+    Probability,
+    Tokens,
+    number,
+    refuse,
+)
+
+Counts: TypeAlias = NDArray[np.int64]
+Delays: TypeAlias = NDArray[np.float64]
+
+LogMean: TypeAlias = number(-50.0, 50.0)  # type: ignore[valid-type]
+LogSigma: TypeAlias = number(0.0, 10.0)  # type: ignore[valid-type]
+Weight: TypeAlias = number(0.0, 1e9, low_open=True)  # type: ignore[valid-type]
+MeanCount: TypeAlias = number(1.0, 1e12)  # type: ignore[valid-type]
+
+
+def whole_microseconds(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Seconds, rounded to whole µs."""
+    return np.rint(seconds * 1e6).astype(np.int64)
+
+
+class UniformCount(Model):
+    """Every whole number from ``min`` to ``max``, both inclusive, equally likely."""
+
+    min: PositiveTokens
+    max: PositiveTokens
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        _in_order(self.min, self.max)
+        return self
+
+    def draw(self, generator: np.random.Generator, size: int) -> Counts:
+        """``size`` independent whole numbers."""
+        return generator.integers(self.min, self.max, size, endpoint=True)
+
+
+class LognormalCount(Model):
+    """``shift`` + exp(N(mu, sigma)), rounded, clipped; ``median`` is exp(mu)."""
+
+    mu: LogMean | None = None
+    median: PositiveTokens | None = None
+    sigma: LogSigma
+    shift: Tokens = 0
+    min: PositiveTokens = 1
+    max: PositiveTokens = MAX_TOKENS
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        exactly_one(self, ("mu", "median"))
+        _in_order(self.min, self.max)
+        return self
+
+    def draw(self, generator: np.random.Generator, size: int) -> Counts:
+        """``size`` independent whole numbers."""
+        mu = _log_mean(self.mu, self.median)
+        values = generator.lognormal(mu, self.sigma, size) + self.shift
+        return np.rint(np.clip(values, self.min, self.max)).astype(np.int64)
+
+
+class GeometricCount(Model):
+    """1, 2, 3 ... with a constant chance to stop; the memoryless whole number of this mean."""
+
+    mean: MeanCount
+
+    def draw(self, generator: np.random.Generator, size: int) -> Counts:
+        """``size`` independent whole numbers."""
+        return generator.geometric(1.0 / self.mean, size)
+
+
+class CountForms(Model):
+    """A whole number: exactly one of these forms."""
+
+    constant: PositiveTokens | None = None
+    uniform: UniformCount | None = None
+    lognormal: LognormalCount | None = None
+    geometric: GeometricCount | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        exactly_one(self, ("constant", "uniform", "lognormal", "geometric"))
+        return self
+
+    def draw(self, generator: np.random.Generator, size: int) -> Counts:
+        """``size`` independent whole numbers, at least 1 each."""
+        if self.constant is not None:
+            return np.full(size, self.constant, np.int64)
+        form = self.uniform or self.lognormal or self.geometric
+        assert form is not None
+        return form.draw(generator, size)
+
+
+class UniformDelay(Model):
+    """Seconds from ``min`` to ``max``, equally likely."""
+
+    min: Duration
+    max: Duration
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        _in_order(self.min, self.max)
+        return self
+
+    def draw(self, generator: np.random.Generator, size: int) -> Delays:
+        """``size`` independent delays in seconds, not yet rounded."""
+        return generator.uniform(self.min, self.max, size)
+
+
+class LognormalDelay(Model):
+    """exp(N(mu, sigma)) seconds; ``median`` is exp(mu)."""
+
+    mu: LogMean | None = None
+    median: PositiveDuration | None = None
+    sigma: LogSigma
+
+    @model_validator(mode="after")
+    def _one_location(self) -> Self:
+        exactly_one(self, ("mu", "median"))
+        return self
+
+    def draw(self, generator: np.random.Generator, size: int) -> Delays:
+        """``size`` independent delays in seconds, not yet rounded."""
+        return generator.lognormal(_log_mean(self.mu, self.median), self.sigma, size)
+
+
+class ExponentialDelay(Model):
+    """Memoryless delays of this mean."""
+
+    mean: PositiveDuration
+
+    def draw(self, generator: np.random.Generator, size: int) -> Delays:
+        """``size`` independent delays in seconds, not yet rounded."""
+        return generator.exponential(self.mean, size)
+
+
+class QuantileDelay(Model):
+    """A recorded distribution: ``values[i]`` is its quantile at the share ``at[i]``.
+
+    Linear between the points; above the last one its value.
+    """
+
+    at: tuple[Probability, ...]
+    values: tuple[Duration, ...]
+
+    @model_validator(mode="after")
+    def _a_distribution(self) -> Self:
+        at, values = len(self.at), len(self.values)
+        if at != values:
+            refuse([("", f"at and values must be equally long; got {at} and {values} points")])
+        if not at or self.at[0] != 0.0 or not _rising(self.at, strictly=True):
+            refuse([("at", "must start at 0 and rise")])
+        if not _rising(self.values, strictly=False):
+            refuse([("values", "must not fall")])
+        return self
+
+    def draw(self, generator: np.random.Generator, size: int) -> Delays:
+        """``size`` independent delays in seconds, not yet rounded."""
+        return np.interp(generator.random(size), self.at, self.values)
+
+
+class MixturePart(Model):
+    """One ingredient of a mixture; shares are relative to their sum."""
+
+    share: Weight
+    delay: "Delay"
+
+
+class DelayForms(Model):
+    """A delay in seconds: exactly one of these forms."""
+
+    constant: Duration | None = None
+    uniform: UniformDelay | None = None
+    lognormal: LognormalDelay | None = None
+    exponential: ExponentialDelay | None = None
+    quantiles: QuantileDelay | None = None
+    mixture: tuple[MixturePart, ...] | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        exactly_one(
+            self, ("constant", "uniform", "lognormal", "exponential", "quantiles", "mixture")
+        )
+        if self.mixture == ():
+            refuse([("mixture", "needs at least one part")])
+        return self
+
+    def draw(
+        self, generator: np.random.Generator, size: int, cap_s: float = MAX_DURATION_S
+    ) -> Delays:
+        """``size`` independent delays in seconds, at most ``cap_s``, rounded to 1 µs."""
+        values = np.minimum(self._raw(generator, size), cap_s)
+        return np.rint(values * 1e6) / 1e6
+
+    def _raw(self, generator: np.random.Generator, size: int) -> Delays:
+        if self.constant is not None:
+            return np.full(size, self.constant)
+        if self.mixture is not None:
+            return self._mixed(generator, size, self.mixture)
+        form = self.uniform or self.lognormal or self.exponential or self.quantiles
+        assert form is not None
+        return form.draw(generator, size)
+
+    @staticmethod
+    def _mixed(generator: np.random.Generator, size: int, parts: tuple[MixturePart, ...]) -> Delays:
+        bounds = np.cumsum([part.share for part in parts])
+        chosen = np.searchsorted(bounds, generator.random(size) * bounds[-1], side="right")
+        values = np.empty(size)
+        for index, part in enumerate(parts):
+            mask = chosen == index
+            values[mask] = part.delay._raw(generator, int(np.count_nonzero(mask)))
+        return values
+
+
+def _scalar_or(constant: Callable[..., Model], scalar: TypeAdapter[Any]) -> Callable[[Any], Any]:
+    # The scalar is checked here, so that a fault is reported at the key that was written.
+    def read(value: Any) -> Any:
+        if isinstance(value, int | float | str):
+            return constant(constant=scalar.validate_python(value))
+        return value
+
+    return read
+
+
+Count: TypeAlias = Annotated[
+    CountForms,
+    BeforeValidator(
+        _scalar_or(CountForms, TypeAdapter(PositiveTokens)),
+        json_schema_input_type=PositiveTokens | CountForms,
+    ),
+]
+"""A number such as ``2000`` or ``2k``, or one of ``CountForms``."""
+
+Delay: TypeAlias = Annotated[
+    DelayForms,
+    BeforeValidator(
+        _scalar_or(DelayForms, TypeAdapter(Duration)),
+        json_schema_input_type=Duration | DelayForms,
+    ),
+]
+"""A duration such as ``30s``, or one of ``DelayForms``."""
+
+MixturePart.model_rebuild()
+DelayForms.model_rebuild()
+
+
+def exactly_one(model: Model, names: tuple[str, ...]) -> None:
+    """Refuse ``model`` unless exactly one of its fields ``names`` is given."""
+    given = [name for name in names if getattr(model, name) is not None]
+    if len(given) != 1:
+        found = ", ".join(given) or "none"
+        refuse([("", f"give exactly one of {', '.join(names)}; got {found}")])
+
+
+def _in_order(low: float, high: float) -> None:
+    if low > high:
+        refuse([("min", f"must not be above max, {high:g}; got {low:g}")])
+
+
+def _log_mean(mu: float | None, median: float | None) -> float:
+    if mu is not None:
+        return mu
+    assert median is not None
+    return math.log(median)
+
+
+def _rising(values: Iterable[float], strictly: bool) -> bool:
+    points = list(values)
+    return all(low < high or (low == high and not strictly) for low, high in pairwise(points))

@@ -1,0 +1,179 @@
+"""Open loop: single-shot requests that arrive whatever the cluster does.
+
+Every request is a text of its own. Gaps, lengths and session keys come from
+one stream each, so that changing one distribution shifts no other draw.
+"""
+
+from functools import partial
+from typing import Annotated, Final, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from sim.content import Node, Prompt
+from sim.kernel import Order
+from sim.ports import WorkloadContext
+from sim.registry import family
+from sim.request import Request
+from sim.scenario.fields import Model, count, number
+from sim.workload.distributions import Count, Counts, whole_microseconds
+
+CHUNK: Final = 4096
+"""Requests drawn at a time."""
+
+MAX_REQUESTS: Final = 10**8
+
+Rate: TypeAlias = number(0.0, 1e6, low_open=True)  # type: ignore[valid-type]
+Variation: TypeAlias = number(0.0, 100.0, low_open=True)  # type: ignore[valid-type]
+RequestCount: TypeAlias = count(1, MAX_REQUESTS)  # type: ignore[valid-type]
+
+
+class PoissonArrivals(Model):
+    """Memoryless arrivals at ``rate`` per second."""
+
+    kind: Literal["poisson"]
+    rate: Rate
+
+    def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
+        """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
+        return whole_microseconds(generator.exponential(1.0 / self.rate, size))
+
+
+class ConstantArrivals(Model):
+    """Equal gaps: request i, from 0, arrives at i / ``rate`` seconds."""
+
+    kind: Literal["constant"]
+    rate: Rate
+
+    def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
+        """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
+        # Rounding the times and not the gaps keeps the rate: nothing adds up.
+        times_us = whole_microseconds(np.arange(first - 1, first + size) / self.rate)
+        return np.diff(np.maximum(times_us, 0))
+
+
+class GammaArrivals(Model):
+    """Gaps of mean 1 / ``rate`` and coefficient of variation ``cv``; above 1 is bursty."""
+
+    kind: Literal["gamma"]
+    rate: Rate
+    cv: Variation
+
+    def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
+        """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
+        shape = 1.0 / self.cv**2
+        return whole_microseconds(generator.gamma(shape, 1.0 / (self.rate * shape), size))
+
+
+Arrivals: TypeAlias = Annotated[
+    PoissonArrivals | ConstantArrivals | GammaArrivals, Field(discriminator="kind")
+]
+
+
+class RequestsSpec(Model):
+    """Single-shot requests at a given rate; without ``count`` until the run ends."""
+
+    kind: Literal["requests"]
+    arrivals: Arrivals
+    prompt_tokens: Count
+    output_tokens: Count
+    count: RequestCount | None = None
+    session_keys: Literal["none", "per-request"] = "none"
+
+    @property
+    def finite(self) -> bool:
+        """Whether the workload ends by itself."""
+        return self.count is not None
+
+    @property
+    def agents_total(self) -> int:
+        """Closed-loop clients: none."""
+        return 0
+
+    def files(self) -> tuple[str, ...]:
+        """Files that the workload reads."""
+        return ()
+
+
+@family(RequestsSpec)
+class Requests:
+    """Sends the requests of one spec; each arrival schedules the next."""
+
+    def __init__(self, spec: RequestsSpec, context: WorkloadContext) -> None:
+        self.finite = spec.finite
+        self._spec = spec
+        self._context = context
+        self._limit = spec.count if spec.count is not None else MAX_REQUESTS
+        self._over = 0
+        self._sent = 0
+        self._drawn = 0
+        self._clock_us = 0
+        self._time_s: list[float] = []
+        self._prompt_tokens: list[int] = []
+        self._output_tokens: list[int] = []
+        self._keys: list[int] = []
+        stream = partial("workload/{}/{}".format, context.name)
+        self._gaps = context.streams.get(stream("arrivals"))
+        self._prompts = context.streams.get(stream("prompt-tokens"))
+        self._outputs = context.streams.get(stream("output-tokens"))
+        self._session_keys = context.streams.get(stream("session-keys"))
+
+    def start(self) -> None:
+        """Schedule the first arrival."""
+        self._draw()
+        self._context.kernel.at(self._time_s[0], Order.ARRIVAL, self._send)
+
+    def counts(self) -> dict[str, int]:
+        """Nothing about drawn requests needs saying."""
+        return {}
+
+    def _draw(self) -> None:
+        size = min(CHUNK, self._limit - self._drawn)
+        spec = self._spec
+        times_us = self._clock_us + np.cumsum(spec.arrivals.gaps_us(self._gaps, self._drawn, size))
+        self._clock_us = int(times_us[-1])
+        self._time_s = (times_us / 1e6).tolist()
+        self._prompt_tokens = spec.prompt_tokens.draw(self._prompts, size).tolist()
+        self._output_tokens = spec.output_tokens.draw(self._outputs, size).tolist()
+        if spec.session_keys == "per-request":
+            keys = self._session_keys.integers(0, 2**64, size, np.uint64)
+            self._keys = keys.tolist()
+        self._drawn += size
+
+    def _send(self) -> None:
+        """Submit every request that is due now, in order, and schedule the next."""
+        kernel = self._context.kernel
+        name = self._context.name
+        submit = self._context.proxy.submit
+        on_end = self._ended if self.finite else None
+        now_s = kernel.now_s
+        while True:
+            at = self._sent % CHUNK
+            prompt = Prompt(Node(), self._prompt_tokens[at])
+            request = Request(
+                f"{name}/{self._sent}",
+                "",
+                1,
+                self._keys[at] if self._keys else None,
+                prompt,
+                prompt.node,
+                self._output_tokens[at],
+                on_end,
+                name,
+                closes_session=True,
+            )
+            self._sent += 1
+            submit(request)
+            if self._sent == self._limit:
+                return
+            if self._sent == self._drawn:
+                self._draw()
+            next_s = self._time_s[self._sent % CHUNK]
+            if next_s > now_s:
+                kernel.at(next_s, Order.ARRIVAL, self._send)
+                return
+
+    def _ended(self, request: Request) -> None:
+        self._over += 1
+        if self._over == self._limit:
+            self._context.finished()

@@ -1,0 +1,243 @@
+"""Scripted requests: rows with exact numbers, in the scenario or in a CSV file.
+
+How rows become conversations: rows of one session are its turns, in the order
+of arrival. A prompt as long as the text so far, answer included, repeats all
+of it; one that is at least as long as the prompt before repeats that prompt
+without its answer; a shorter one is a compaction and repeats the session's
+shared prefix only. ``keptTokens`` says otherwise for one row, ``reuseOutput:
+false`` strips every answer.
+
+A row with a think time goes out when the row before it has ended, whether it
+was completed or its client left. If it was rejected or broke off, the rows
+that wait for it are not sent; ``rows_not_sent`` counts them.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from sim.content import Node, Prompt
+from sim.errors import Fault, ScenarioError
+from sim.kernel import Order
+from sim.ports import WorkloadContext
+from sim.registry import family
+from sim.request import Request, Status
+from sim.scenario.fields import Model, Text, refuse
+from sim.workload.conversation import ALL, Conversation
+from sim.workload.distributions import exactly_one
+from sim.workload.script_csv import read_rows
+from sim.workload.script_rows import Row, check_rows, in_order, raise_faults
+
+
+class ScriptSpec(Model):
+    """Requests one by one: ``rows`` here, or a CSV ``file`` with the same keys as columns.
+
+    ``unit`` is that of times in a file whose header does not say it.
+    """
+
+    kind: Literal["script"]
+    rows: tuple[Row, ...] | None = None
+    file: Text | None = None
+    unit: Literal["s", "ms", "us"] | None = None
+    reuse_output: bool = True
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        exactly_one(self, ("rows", "file"))
+        if self.rows == ():
+            refuse([("rows", "at least one row is needed")])
+        if self.rows is not None:
+            faults: list[tuple[tuple[int | str, ...], str]] = [
+                (("rows", fault.row, fault.key), fault.message)
+                for fault in check_rows(self.rows, self.reuse_output)
+            ]
+            if self.unit is not None:
+                faults.append((("unit",), "only for a file; rows write their units"))
+            raise_faults("script", faults)
+        return self
+
+    @property
+    def finite(self) -> bool:
+        """Whether the workload ends by itself: always."""
+        return True
+
+    @property
+    def agents_total(self) -> int:
+        """Closed-loop agents: none, a session is nobody's endless work."""
+        return 0
+
+    def files(self) -> tuple[str, ...]:
+        """Files that the workload reads, relative to the scenario."""
+        return () if self.file is None else (self.file,)
+
+
+class Turn:
+    """One row, ready to be sent, and the row that waits for its end."""
+
+    __slots__ = ("answer", "closes", "follower", "number", "prompt", "row", "session_id")
+
+    def __init__(self, row: Row, session_id: str, number: int, closes: bool) -> None:
+        self.row = row
+        self.session_id = session_id
+        self.number = number
+        self.closes = closes
+        self.prompt: Prompt
+        self.answer: Node
+        self.follower: Turn | None = None
+
+
+@family(ScriptSpec)
+class Script:
+    """Sends the rows of a script; rows of one instant go in the order of the script."""
+
+    finite = True
+
+    def __init__(self, spec: ScriptSpec, context: WorkloadContext) -> None:
+        self._context = context
+        self._reuse_output = spec.reuse_output
+        self._shared: dict[str, Node] = {}
+        if spec.file is None:
+            assert spec.rows is not None
+            rows: Sequence[Row] = spec.rows
+        else:
+            rows = read_rows(context.directory / spec.file, spec.unit, spec.reuse_output)
+        self._check_models(rows, spec.file or "")
+        order, _ = in_order(rows)
+        turns = self._turns(rows, order.sessions)
+        for chain in order.chains:
+            for waited_for, waits in pairwise(chain):
+                turns[waited_for].follower = turns[waits]
+        self._heads = [turns[chain[0]] for chain in order.chains]
+        self._sent_heads = 0
+        self._open = len(rows)
+        self._counts = {"rows_out_of_order": order.moved, "rows_not_sent": 0}
+
+    def start(self) -> None:
+        """Schedule the first arrival."""
+        self._schedule_head()
+
+    def counts(self) -> dict[str, int]:
+        """Rows that had to be sorted, rows never sent because the one before was not completed."""
+        return self._counts
+
+    def _check_models(self, rows: Sequence[Row], file: str) -> None:
+        served = self._context.models
+        if not served:
+            return
+        unknown: dict[str, int] = {}
+        for row in rows:
+            if row.model is not None and row.model not in served:
+                unknown[row.model] = unknown.get(row.model, 0) + 1
+        if unknown:
+            found = ", ".join(f"{name} ({count} rows)" for name, count in sorted(unknown.items()))
+            source = str(self._context.directory / file) if file else self._context.name
+            message = f"no backend serves {found}; served: {', '.join(served)}"
+            raise ScenarioError([Fault(source, 0, 0, "model", message)])
+
+    def _turns(self, rows: Sequence[Row], sessions: dict[str, list[int]]) -> list[Turn]:
+        name = self._context.name
+        turns = [
+            Turn(row, f"{name}/{row.id or f'row-{index + 1}'}", 1, True)
+            for index, row in enumerate(rows)
+        ]
+        for session, indices in sessions.items():
+            for number, index in enumerate(indices, start=1):
+                turn = turns[index]
+                turn.session_id = f"{name}/{session}"
+                turn.number = number
+                turn.closes = number == len(indices)
+            self._write([turns[index] for index in indices])
+        for turn in turns:
+            if turn.row.session is None:
+                self._write([turn])
+        return turns
+
+    def _write(self, turns: list[Turn]) -> None:
+        """Lay out what the turns of one conversation say."""
+        first = turns[0].row
+        shared = None
+        shared_tokens = first.shared_tokens or 0
+        if first.shared_prefix is not None:
+            shared = self._shared.setdefault(first.shared_prefix, Node())
+        conversation = Conversation(shared, shared_tokens)
+        for index, turn in enumerate(turns):
+            row = turn.row
+            kept = ALL if row.kept_tokens is None else row.kept_tokens
+            if kept == ALL and index and row.prompt_tokens < turns[index - 1].row.prompt_tokens:
+                kept = shared_tokens
+            turn.prompt = conversation.ask(row.prompt_tokens, kept)
+            following = turns[index + 1].row if index + 1 < len(turns) else None
+            turn.answer = conversation.answer(
+                turn.prompt, row.output_tokens, self._sent_back(row, following)
+            )
+
+    def _sent_back(self, row: Row, following: Row | None) -> bool:
+        if following is None:
+            return True  # nobody will ask
+        if following.kept_tokens is not None:
+            return following.kept_tokens > row.prompt_tokens
+        whole = row.prompt_tokens + row.output_tokens
+        return self._reuse_output and following.prompt_tokens >= whole
+
+    def _schedule_head(self) -> None:
+        if self._sent_heads < len(self._heads):
+            arrival_s = self._heads[self._sent_heads].row.arrival
+            assert arrival_s is not None
+            self._context.kernel.at(arrival_s, Order.ARRIVAL, self._send_heads)
+
+    def _send_heads(self) -> None:
+        now_s = self._context.kernel.now_s
+        while self._sent_heads < len(self._heads):
+            turn = self._heads[self._sent_heads]
+            if turn.row.arrival != now_s:
+                break
+            self._sent_heads += 1
+            self._send(turn)
+        self._schedule_head()
+
+    def _send(self, turn: Turn) -> None:
+        context = self._context
+        row = turn.row
+        keyed = row.session is not None
+        request = Request(
+            session_id=turn.session_id,
+            agent_id=turn.session_id if keyed else "",
+            turn=turn.number,
+            session_key=self._key(row.session),
+            prompt=turn.prompt,
+            answer=turn.answer,
+            output_tokens=row.output_tokens,
+            on_end=partial(self._ended, turn),
+            workload=context.name,
+            model=row.model or "",
+            closes_session=turn.closes,
+        )
+        if row.cancel is not None:
+            leave = partial(context.proxy.cancel, request)
+            context.kernel.at(context.kernel.now_s + row.cancel, Order.CLIENT_TIMEOUT, leave)
+        context.proxy.submit(request)
+
+    def _key(self, session: str | None) -> int | None:
+        """A session's key depends on the seed, as everywhere: seeds replicate the ring's luck."""
+        if session is None:
+            return None
+        return self._context.streams.key(f"workload/{self._context.name}/session/{session}")
+
+    def _ended(self, turn: Turn, request: Request) -> None:
+        self._open -= 1
+        follower = turn.follower
+        if request.status in (Status.REJECTED, Status.FAILED):
+            while follower is not None:
+                self._counts["rows_not_sent"] += 1
+                self._open -= 1
+                follower = follower.follower
+        if follower is not None:
+            kernel = self._context.kernel
+            assert follower.row.think is not None
+            due_s = kernel.now_s + follower.row.think
+            kernel.at(due_s, Order.ARRIVAL, partial(self._send, follower))
+        if self._open == 0:
+            self._context.finished()

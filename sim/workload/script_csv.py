@@ -1,0 +1,219 @@
+"""Scripted rows in a CSV file: the keys of a row as columns, times with their unit.
+
+The header names columns as the scenario does (``promptTokens``, or
+``prompt_tokens``). A column of times says its unit, ``arrival_ms``, unless
+the scenario's ``unit`` says it for all; a file without is refused, for a
+thousandfold load must not pass without a word. Empty cells and blank lines
+are nothing.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from sim.errors import Fault, ScenarioError
+from sim.scenario.suggest import suggestion
+from sim.scenario.textfile import read_text
+from sim.workload.script_rows import Row, check_rows
+
+TIMES: Final = ("arrival", "think", "cancel")
+REQUIRED: Final = ("arrival", "promptTokens", "outputTokens")
+TEXTS: Final = ("id", "session", "sharedPrefix", "model")
+PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "us": 1e6}
+KEYS: Final = tuple(str(field.alias) for field in Row.model_fields.values())
+HEADERS: Final = tuple(f"{key}_s" if key in TIMES else key for key in KEYS)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its header, the key it fills, and how many of its units make a second."""
+
+    header: str
+    key: str
+    per_second: float = 1.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the file: where it begins, and its cells without surrounding blanks."""
+
+    number: int
+    cells: list[str]
+
+
+def read_rows(path: Path, unit: str | None, reuse_output: bool) -> tuple[Row, ...]:
+    """The rows of the file.
+
+    Raises ``ScenarioError`` with every fault of the file, each with line and column.
+    """
+    text = read_text(path)
+    reader = _Reader(str(path), text.split("\n"))
+    rows = reader.read(text, unit, reuse_output)
+    if reader.faults:
+        raise ScenarioError(sorted(reader.faults))
+    return rows
+
+
+class _Reader:
+    """Reads one file and collects what is wrong with it."""
+
+    def __init__(self, source: str, lines: list[str]) -> None:
+        self.faults: list[Fault] = []
+        self._source = source
+        self._lines = lines
+
+    def read(self, text: str, unit: str | None, reuse_output: bool) -> tuple[Row, ...]:
+        lines = self._split(text)
+        header = next(lines, None)
+        if header is None:
+            self._fault(0, 0, "", "is empty; it needs a header and at least one row")
+            return ()
+        columns = self._columns(header, unit)
+        body = list(lines)
+        if not body and not self.faults:
+            self._fault(header.number, 0, "", "has a header but no rows; at least one is needed")
+        if self.faults:
+            return ()
+        read = [(line, self._row(line, columns)) for line in body]
+        rows = [(line, row) for line, row in read if row is not None]
+        if len(rows) == len(body):
+            self._check(rows, columns, reuse_output)
+        return tuple(row for _, row in rows)
+
+    def _split(self, text: str) -> Iterator[Line]:
+        reader = csv.reader(io.StringIO(text), strict=True)
+        number = 1
+        try:
+            for cells in reader:
+                if cells:
+                    yield Line(number, [cell.strip() for cell in cells])
+                number = reader.line_num + 1
+        except csv.Error as error:
+            self._fault(number, 0, "", f"is not CSV: {error}")
+
+    def _columns(self, header: Line, unit: str | None) -> list[Column]:
+        if len(header.cells) == 1 and ("\t" in header.cells[0] or ";" in header.cells[0]):
+            self._fault(header.number, 0, "", "columns must be separated by commas")
+            return []
+        columns: list[Column] = []
+        for index, name in enumerate(header.cells):
+            column = self._column(header, index, name, unit)
+            if column is None:
+                continue
+            if any(column.key == other.key for other in columns):
+                self._fault(header.number, index, name, f"a second column for {column.key}")
+            columns.append(column)
+        named = {column.key for column in columns} | {
+            _key(name) for name in header.cells if _key(name) in TIMES
+        }
+        for key in REQUIRED:
+            if key not in named:
+                wanted = f"{key}_s, {key}_ms or {key}_us" if key in TIMES else key
+                self._fault(header.number, 0, "", f"the column {wanted} is missing")
+        return columns
+
+    def _column(self, header: Line, index: int, name: str, unit: str | None) -> Column | None:
+        stem, _, suffix = name.rpartition("_")
+        if stem in TIMES and suffix in PER_SECOND:
+            return Column(name, stem, PER_SECOND[suffix])
+        key = _key(name)
+        if key in TIMES:
+            if unit is not None:
+                return Column(name, key, PER_SECOND[unit])
+            message = (
+                f"times need a unit: name the column {key}_s, {key}_ms or {key}_us, "
+                "or give unit in the scenario"
+            )
+            self._fault(header.number, index, name, message)
+            return None
+        if key in KEYS:
+            return Column(name, key)
+        self._fault(header.number, index, name, f"unknown column{suggestion(name, HEADERS)}")
+        return None
+
+    def _row(self, line: Line, columns: Sequence[Column]) -> Row | None:
+        if len(line.cells) != len(columns):
+            found = f"has {len(line.cells)} values, the header names {len(columns)} columns"
+            self._fault(line.number, 0, "", found)
+            return None
+        values = {
+            column.key: _value(column, cell)
+            for column, cell in zip(columns, line.cells, strict=True)
+            if cell
+        }
+        try:
+            return Row.model_validate(values)
+        except ValidationError as error:
+            for details in error.errors():
+                for key, message in _said(details):
+                    self._value_fault(line, columns, key, message)
+            return None
+
+    def _value_fault(self, line: Line, columns: Sequence[Column], key: str, message: str) -> None:
+        index = next((i for i, column in enumerate(columns) if column.key == key), None)
+        if index is None:
+            self._fault(line.number, 0, key, message)
+        else:
+            message = message.replace("{cell}", repr(line.cells[index]))
+            self._fault(line.number, index, columns[index].header, message)
+
+    def _check(
+        self, rows: list[tuple[Line, Row]], columns: Sequence[Column], reuse_output: bool
+    ) -> None:
+        for fault in check_rows([row for _, row in rows], reuse_output):
+            self._value_fault(rows[fault.row][0], columns, fault.key, fault.message)
+
+    def _fault(self, number: int, index: int, header: str, message: str) -> None:
+        column = _position(self._lines[number - 1], index) if number else 0
+        self.faults.append(Fault(self._source, number, column, header, message))
+
+
+def _key(name: str) -> str:
+    return to_camel(name) if "_" in name else name
+
+
+def _value(column: Column, cell: str) -> Any:
+    """A cell as the scenario would say it: a number where it is one, in seconds for a time."""
+    if column.key in TEXTS:
+        return cell
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell  # with a unit of its own, or a fault
+    if column.key in TIMES:
+        return number / column.per_second
+    return int(number) if number.is_integer() else number
+
+
+def _said(details: ErrorDetails) -> list[tuple[str, str]]:
+    """The keys at fault and what is wrong, ``{cell}`` standing for what the file says."""
+    context = details.get("ctx", {})
+    if details["type"] == "inconsistent":
+        return [(key, message) for key, message in context["problems"]]
+    key = str(details["loc"][0])
+    if details["type"] == "quantity":
+        return [(key, f"must be {context['legal']}; got {{cell}}")]
+    if details["type"] == "missing":
+        return [(key, "missing: every row needs one")]
+    return [(key, details["msg"])]
+
+
+def _position(line: str, index: int) -> int:
+    """Column, from 1, where the cell ``index`` of a line begins."""
+    quoted = False
+    cell = 0
+    for position, character in enumerate(line, start=1):
+        if cell == index:
+            return position
+        if character == '"':
+            quoted = not quoted
+        elif character == "," and not quoted:
+            cell += 1
+    return len(line) + 1

@@ -1,0 +1,207 @@
+"""Rows of a scripted workload: what one may say, and how rows form conversations."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias
+
+from pydantic import BeforeValidator, StringConstraints, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from sim.scenario.fields import (
+    Duration,
+    Model,
+    PositiveDuration,
+    PositiveTokens,
+    Tokens,
+    count,
+    refuse,
+)
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Label: TypeAlias = Annotated[
+    str,
+    BeforeValidator(_as_text, json_schema_input_type=str | int),
+    StringConstraints(min_length=1, max_length=200),
+]
+"""A name given by the user; a bare number is taken as its digits."""
+
+TurnNumber: TypeAlias = count(1, 10**9)  # type: ignore[valid-type]
+
+
+class RowFault(NamedTuple):
+    """What is wrong with one row: its index from 0, the key as written in files, and the words."""
+
+    row: int
+    key: str
+    message: str
+
+
+class Row(Model):
+    """One request.
+
+    It arrives at ``arrival`` from the start of the run, or ``think`` after
+    the end of the row before it in its session. ``cancel`` is when the client
+    leaves, from the arrival. Rows of a session are its turns; a row without
+    one has no session key. The first ``sharedTokens`` are those of every
+    other row with this ``sharedPrefix``; a later prompt of a session repeats
+    the text so far, or its first ``keptTokens`` when given.
+    """
+
+    id: Label | None = None
+    session: Label | None = None
+    turn: TurnNumber | None = None
+    arrival: Duration | None = None
+    think: Duration | None = None
+    prompt_tokens: PositiveTokens
+    output_tokens: PositiveTokens
+    shared_prefix: Label | None = None
+    shared_tokens: Tokens | None = None
+    kept_tokens: Tokens | None = None
+    model: Label | None = None
+    cancel: PositiveDuration | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        refuse(list(self._contradictions()))
+        return self
+
+    def _contradictions(self) -> Iterable[tuple[str, str]]:
+        if self.arrival is None and self.think is None:
+            yield "arrival", "missing: a row needs arrival, or think after the row before it"
+        if self.arrival is not None and self.think is not None:
+            yield "think", "a row has arrival or think, not both"
+        if self.session is None:
+            for key, value in (("think", self.think), ("keptTokens", self.kept_tokens)):
+                if value is not None:
+                    yield key, "only a row with a session has a row before it"
+            if self.turn is not None:
+                yield "turn", "only a row with a session has a turn"
+        if (self.shared_prefix is None) != (self.shared_tokens is None):
+            key = "sharedTokens" if self.shared_tokens is None else "sharedPrefix"
+            yield key, "missing: sharedPrefix and sharedTokens go together"
+        for key, tokens in (("sharedTokens", self.shared_tokens), ("keptTokens", self.kept_tokens)):
+            if tokens is not None and tokens > self.prompt_tokens:
+                yield key, f"must not be above promptTokens, {self.prompt_tokens}; got {tokens}"
+
+
+def raise_faults(title: str, faults: Sequence[tuple[tuple[int | str, ...], str]]) -> None:
+    """Raise every (place, message) at once as one pydantic error; nothing for no faults."""
+    if not faults:
+        return
+    raise ValidationError.from_exception_data(
+        title,
+        [
+            InitErrorDetails(
+                type=PydanticCustomError("script", "{message}", {"message": message}),
+                loc=place,
+                input=None,
+            )
+            for place, message in faults
+        ],
+    )
+
+
+class Order(NamedTuple):
+    """The rows as they are sent.
+
+    A chain is a row with an arrival and the rows that wait for it, in turn;
+    chains are in order of arrival. ``sessions`` are the turns of each session.
+    Rows are named by their index. ``moved`` rows came later in the file than
+    a row with a later arrival.
+    """
+
+    chains: list[list[int]]
+    sessions: dict[str, list[int]]
+    moved: int
+
+
+def in_order(rows: Sequence[Row]) -> tuple[Order, list[RowFault]]:
+    """Sort rows by arrival, stably; rows that wait stay behind the one they wait for."""
+    chains: list[list[int]] = []
+    latest: dict[str, list[int]] = {}
+    heads: list[tuple[float, list[int]]] = []
+    faults: list[RowFault] = []
+    moved = 0
+    newest_s = 0.0
+    for index, row in enumerate(rows):
+        if row.arrival is not None:
+            chain = [index]
+            heads.append((row.arrival, chain))
+            moved += row.arrival < newest_s
+            newest_s = max(newest_s, row.arrival)
+            if row.session is not None:
+                latest[row.session] = chain
+        elif row.session is not None and row.session in latest:
+            latest[row.session].append(index)
+        else:
+            faults.append(RowFault(index, "think", "the first row of a session needs an arrival"))
+    heads.sort(key=lambda head: head[0])
+    chains = [chain for _, chain in heads]
+    sessions: dict[str, list[int]] = {}
+    for chain in chains:
+        for index in chain:
+            session = rows[index].session
+            if session is not None:
+                sessions.setdefault(session, []).append(index)
+    return Order(chains, sessions, moved), faults
+
+
+def check_rows(rows: Sequence[Row], reuse_output: bool) -> list[RowFault]:
+    """What is wrong between rows, in file order."""
+    order, faults = in_order(rows)
+    faults += _repeated_ids(rows)
+    for turns in order.sessions.values():
+        faults += _session_faults(rows, turns, reuse_output)
+    return sorted(faults)
+
+
+def _repeated_ids(rows: Sequence[Row]) -> Iterable[RowFault]:
+    seen: dict[str, int] = {}
+    for index, row in enumerate(rows):
+        if row.id is None:
+            continue
+        first = seen.setdefault(row.id, index)
+        if first != index:
+            yield RowFault(index, "id", f"{row.id!r} is the id of row {first + 1} already")
+
+
+def _session_faults(
+    rows: Sequence[Row], turns: list[int], reuse_output: bool
+) -> Iterable[RowFault]:
+    first = rows[turns[0]]
+    for turn, index in enumerate(turns, start=1):
+        row = rows[index]
+        if row.turn is not None and row.turn != turn:
+            yield RowFault(
+                index,
+                "turn",
+                f"turn {row.turn} of session {row.session!r} comes as its turn {turn}",
+            )
+        if turn == 1:
+            if row.kept_tokens is not None:
+                yield RowFault(index, "keptTokens", "the first turn has no text to keep")
+            continue
+        if row.shared_prefix is not None and _shared(row) != _shared(first):
+            said = f"{first.shared_prefix!r}, {first.shared_tokens} tokens"
+            if first.shared_prefix is None:
+                said = "none"
+            yield RowFault(
+                index,
+                "sharedPrefix",
+                f"must be as in the session's first row ({said}), or left out",
+            )
+        before = rows[turns[turn - 2]]
+        text = before.prompt_tokens + (before.output_tokens if reuse_output else 0)
+        if row.kept_tokens is not None and row.kept_tokens > text:
+            yield RowFault(
+                index,
+                "keptTokens",
+                f"the text so far has {text} tokens; got {row.kept_tokens}",
+            )
+
+
+def _shared(row: Row) -> tuple[str | None, int | None]:
+    return row.shared_prefix, row.shared_tokens

@@ -1,0 +1,241 @@
+"""Scripted rows in CSV files: units, order, faults with their place, encodings."""
+
+import pytest
+
+from sim.errors import ScenarioError
+from sim.workload.script import Script, ScriptSpec
+from tests.workload.fakes import content, run
+
+HEADER = "arrival_s,think_s,session,promptTokens,outputTokens\n"
+PLAIN = HEADER + "0,,a,100,50\n1,,b,100,50\n,5,a,200,50\n"
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Write a file and run it as a script."""
+
+    def run_file(text, **keys):
+        data = text if isinstance(text, bytes) else text.encode()
+        (tmp_path / "trace.csv").write_bytes(data)
+        spec = ScriptSpec.model_validate({"kind": "script", "file": "trace.csv", **keys})
+        return run({"bug": (Script, spec)}, directory=tmp_path)
+
+    return run_file
+
+
+@pytest.fixture
+def faults(play, tmp_path):
+    """What is said about a file, one ``line:column: header: message`` each."""
+
+    def run_file(text, **keys):
+        with pytest.raises(ScenarioError) as caught:
+            play(text, **keys)
+        prefix = f"{tmp_path / 'trace.csv'}:"
+        lines = str(caught.value).splitlines()
+        assert all(line.startswith(prefix) for line in lines)
+        return [line.removeprefix(prefix).strip() for line in lines]
+
+    return run_file
+
+
+def same(one, other):
+    return content(one.requests) == content(other.requests) and one.arrivals() == other.arrivals()
+
+
+def test_a_file_says_what_rows_say(play):
+    """If this fails, a bug report as CSV and the same one as YAML are two workloads."""
+    rows = (
+        {"arrival": 0, "session": "a", "promptTokens": 100, "outputTokens": 50},
+        {"arrival": 1, "session": "b", "promptTokens": 100, "outputTokens": 50},
+        {"think": 5, "session": "a", "promptTokens": 200, "outputTokens": 50},
+    )
+    spec = ScriptSpec.model_validate({"kind": "script", "rows": rows})
+    assert same(play(PLAIN), run({"bug": (Script, spec)}))
+
+
+def test_every_key_of_a_row_is_a_column(play):
+    """If this fails, a column is read under the wrong key, or not at all."""
+    ran = play(
+        "id,session,turn,arrival_ms,think_ms,prompt_tokens,output_tokens,"
+        "shared_prefix,shared_tokens,kept_tokens,model,cancel_us\n"
+        "r1,a,1,1500,,1k,50,p,40,,qwen,\n"
+        'r2,a,2,,250,2000,50,,,300,"qwen",500000\n'
+    )
+    first, second = ran.requests
+    assert ran.arrivals() == [1.5, 2.75]
+    assert (first.prompt.tokens, first.output_tokens, first.model) == (1000, 50, "qwen")
+    assert first.prompt.node.start == 40
+    assert second.prompt.common_prefix(first.prompt) == 300
+    assert (second.status, second.end_s) == ("cancelled", 3.25)
+
+
+@pytest.mark.parametrize(
+    ("header", "keys", "last_s"),
+    [
+        ("arrival_ms", {}, 9.0),
+        ("arrival_s", {}, 9000.0),
+        ("arrival_us", {}, 0.009),
+        ("arrival", {"unit": "ms"}, 9.0),
+        ("arrival", {"unit": "s"}, 9000.0),
+        ("arrival_s", {"unit": "ms"}, 9000.0),
+    ],
+)
+def test_stamps_have_the_unit_of_the_header_else_of_the_scenario(play, header, keys, last_s):
+    """C69: if this fails, a trace in ms is offered a thousand times too slowly or too fast."""
+    stamps = "".join(f"{stamp},10,1\n" for stamp in range(0, 10_000, 1000))
+    ran = play(f"{header},promptTokens,outputTokens\n{stamps}", **keys)
+    assert ran.arrivals()[-1] == last_s
+
+
+def test_stamps_without_a_unit_are_refused(faults):
+    """C69: if this fails, somebody's milliseconds are taken for seconds without a word."""
+    assert faults("promptTokens,arrival,outputTokens\n10,0,1\n") == [
+        "1:14: arrival: times need a unit: name the column arrival_s, arrival_ms or arrival_us, "
+        "or give unit in the scenario"
+    ]
+
+
+def test_milliseconds_are_divided_not_multiplied(play):
+    """If this fails, 14.8 ms is not the nearest number to 0.0148 s and ties break."""
+    assert play("arrival_ms,promptTokens,outputTokens\n14.8,1,1\n").arrivals() == [0.0148]
+
+
+def test_swapped_rows_are_sorted_and_counted(play):
+    """C74 (i): if this fails, a disordered file runs as another workload, or goes unnoticed."""
+    header = "arrival_s,session,promptTokens,outputTokens\n"
+    ordered = play(header + "0,a,10,1\n1,b,20,1\n2,c,30,1\n2,d,40,1\n")
+    swapped = play(header + "1,b,20,1\n0,a,10,1\n2,c,30,1\n2,d,40,1\n")
+    assert same(ordered, swapped)
+    assert ordered.counts["bug"]["rows_out_of_order"] == 0
+    assert swapped.counts["bug"]["rows_out_of_order"] == 1
+
+
+def test_bad_rows_are_all_named_with_place_and_value(faults):
+    """C74 (ii)-(v): if this fails, a bad stamp becomes 0, a traceback, or hides the next fault."""
+    text = (
+        "id,turn,arrival_s,session,promptTokens,outputTokens\n"
+        "r1,1,-5,a,10,1\n"
+        "r2,1,,b,10,1\n"
+        "r3,1,soon,c,10,1\n"
+        "r4,1,nan,d,10,1\n"
+        "r5,1,0,e,10\n"
+        "r6,1,0,f,0,1\n"
+        "r7,1,0,g,,1\n"
+    )
+    legal = "must be a duration such as 30s or 250ms, from 0 to 366d; got"
+    count = "must be a whole number of tokens such as 75k, from 1 to 1000G; got"
+    assert faults(text) == [
+        f"2:6: arrival_s: {legal} '-5'",
+        "3:6: arrival_s: missing: a row needs arrival, or think after the row before it",
+        f"4:6: arrival_s: {legal} 'soon'",
+        f"5:6: arrival_s: {legal} 'nan'",
+        "6:1: has 5 values, the header names 6 columns",
+        f"7:10: promptTokens: {count} '0'",
+        "8:10: promptTokens: missing: every row needs one",
+    ]
+
+
+def test_rows_that_contradict_each_other_are_named(faults):
+    """C74 (iv), (v): if this fails, a doubled id or a turn before its turn passes."""
+    text = (
+        "id,turn,arrival_s,think_s,session,promptTokens,outputTokens\n"
+        "r1,2,0,,a,10,1\n"
+        "r2,1,1,,a,20,1\n"
+        '"r1",,2,,,10,1\n'
+        "r4,,,5,z,10,1\n"
+    )
+    assert faults(text) == [
+        "2:4: turn: turn 2 of session 'a' comes as its turn 1",
+        "3:4: turn: turn 1 of session 'a' comes as its turn 2",
+        "4:1: id: 'r1' is the id of row 1 already",
+        "5:6: think_s: the first row of a session needs an arrival",
+    ]
+
+
+def test_turns_follow_their_arrivals(play):
+    """C74 (v): if this fails, rows that sorting puts right are refused."""
+    ran = play("turn,arrival_s,session,promptTokens,outputTokens\n2,9,a,20,1\n1,0,a,10,1\n")
+    assert [(request.turn, request.arrival_s) for request in ran.requests] == [(1, 0.0), (2, 9.0)]
+
+
+def test_unknown_models_are_refused_before_the_run(tmp_path):
+    """C74 (vi): if this fails, requests for a model that nobody serves are dropped in silence."""
+    (tmp_path / "t.csv").write_text(
+        "arrival_s,model,promptTokens,outputTokens\n0,gpt,1,1\n1,gpt,1,1\n"
+    )
+    spec = ScriptSpec.model_validate({"kind": "script", "file": "t.csv"})
+    with pytest.raises(ScenarioError, match=r"t\.csv: model: no backend serves gpt \(2 rows\)"):
+        run({"bug": (Script, spec)}, directory=tmp_path, models=("qwen",))
+
+
+def test_blank_lines_are_nothing(play):
+    """C74 (viii): if this fails, the newline at the end of a file is a request."""
+    assert same(play(PLAIN), play(PLAIN.replace("\n1,", "\n\n1,") + "\n\n"))
+
+
+@pytest.mark.parametrize("missing", ["arrival_s", "promptTokens", "outputTokens"])
+def test_a_missing_column_is_named(faults, missing):
+    """C74 (ix): if this fails, a missing column becomes a default for every row."""
+    names = [name for name in ("arrival_s", "promptTokens", "outputTokens") if name != missing]
+    wanted = "arrival_s, arrival_ms or arrival_us" if missing == "arrival_s" else missing
+    assert faults(",".join(names) + "\n1,1\n") == [f"1:1: the column {wanted} is missing"]
+
+
+def test_unknown_and_doubled_columns_are_named(faults):
+    """If this fails, a mistyped column is silently ignored and its values with it."""
+    text = "arrival_s,arrival_ms,promptToken,promptTokens,outputTokens\n0,0,1,1,1\n"
+    assert faults(text) == [
+        "1:11: arrival_ms: a second column for arrival",
+        "1:22: promptToken: unknown column; did you mean 'promptTokens'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty; it needs a header and at least one row"),
+        ("\n\n", "is empty; it needs a header and at least one row"),
+        (HEADER, "1:1: has a header but no rows; at least one is needed"),
+        (HEADER + "\n", "1:1: has a header but no rows; at least one is needed"),
+    ],
+)
+def test_a_file_without_rows_is_refused(faults, text, said):
+    """C75: if this fails, an empty trace gives an empty report that looks like success."""
+    assert faults(text) == [said]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbf" + PLAIN.encode(),
+        PLAIN.replace("\n", "\r\n").encode(),
+        b"\xef\xbb\xbf" + PLAIN.replace("\n", "\r\n").encode(),
+    ],
+)
+def test_marks_and_line_ends_change_nothing(play, data):
+    """C76: if this fails, the first column of a file saved by a spreadsheet is not found."""
+    assert same(play(PLAIN), play(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (PLAIN.replace("b,", "b\xfc,").encode("latin-1"), "3:5: byte 0xfc is not UTF-8"),
+        (PLAIN.encode("utf-16"), "1:1: UTF-16 or UTF-32 text"),
+        (PLAIN.replace("b,", "b\0,").encode(), "3:5: a NUL byte"),
+        (PLAIN.replace(",", ";").encode(), "1:1: columns must be separated by commas"),
+        (PLAIN.replace("b,", '"b,').encode(), "3:1: is not CSV: unexpected end of data"),
+    ],
+)
+def test_other_encodings_and_separators_are_refused(faults, data, said):
+    """C76: if this fails, a file in another encoding is read as rubbish or ends in a traceback."""
+    (only,) = faults(data)
+    assert only.startswith(said)
+
+
+def test_a_file_that_is_not_there_is_said_so(tmp_path):
+    """If this fails, a mistyped file name ends in a traceback."""
+    spec = ScriptSpec.model_validate({"kind": "script", "file": "missing.csv"})
+    assert spec.files() == ("missing.csv",)
+    with pytest.raises(ScenarioError, match=r"missing\.csv: cannot be read: no such file"):
+        run({"bug": (Script, spec)}, directory=tmp_path)
