@@ -5,19 +5,34 @@ of nine zeros is refused by name before anything is built. A number in quotes
 needs a unit; a bare number is seconds, bytes or tokens.
 """
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StringConstraints,
+)
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from sim.units import parse_count, parse_duration_s, parse_size_bytes
+from sim.units import (
+    COUNT_UNITS,
+    DURATION_UNITS_S,
+    SIZE_UNITS_BYTES,
+    parse_count,
+    parse_duration_s,
+    parse_size_bytes,
+)
 
 MAX_DURATION_S: Final = 366 * 86400.0
 MAX_TOKENS: Final = 10**12
 MAX_BYTES: Final = 2.0**50
+STARVED: Final = "no request could ever be served"
 
 
 class Model(BaseModel):
@@ -34,6 +49,91 @@ class Model(BaseModel):
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """A way to write numbers: the units, and the function that reads them."""
+
+    parse: Callable[[str], float]
+    units: Mapping[str, float]
+
+    def written(self, number: float) -> str:
+        """``number`` in the largest unit that divides it: ``366d``, ``1024TiB``, ``1000G``."""
+        for unit, size in sorted(self.units.items(), key=lambda item: -item[1]):
+            if number >= 1000 and number % size == 0:
+                return f"{number / size:g}{unit}"
+        return f"{number:g}"
+
+
+DURATION: Final = Scale(parse_duration_s, DURATION_UNITS_S)
+SIZE: Final = Scale(parse_size_bytes, SIZE_UNITS_BYTES)
+COUNT: Final = Scale(parse_count, COUNT_UNITS)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """The annotation of a number that may carry a unit, and its legal range.
+
+    ``low`` and ``high`` are inclusive, ``low`` is not if ``low_open``. A value
+    below ``low`` is refused with ``too_low``, if given, as the reason.
+    """
+
+    what: str
+    example: str
+    scale: Scale
+    low: float
+    high: float
+    whole: bool = False
+    low_open: bool = False
+    too_low: str = ""
+
+    @property
+    def legal(self) -> str:
+        """What may be written, in words."""
+        low, high = self.scale.written(self.low), self.scale.written(self.high)
+        bounds = f"above {low}, up to {high}" if self.low_open else f"from {low} to {high}"
+        return f"{self.what} such as {self.example}, {bounds}"
+
+    def read(self, value: Any) -> int | float:
+        """The number that ``value`` stands for; raises what pydantic understands."""
+        number = value
+        if isinstance(value, str):
+            try:
+                number = self.scale.parse(value)
+            except (ValueError, OverflowError):
+                raise self._error(value) from None
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise self._error(value)
+        # Comparisons with NaN are false, so a range that is asked for both ends refuses it.
+        above = self.low < number if self.low_open else self.low <= number
+        if not (above and number <= self.high):
+            raise self._error(value, self.too_low if number <= self.low else "")
+        if self.whole and number != int(number):
+            raise self._error(value)
+        return int(number) if self.whole else float(number)
+
+    def _error(self, value: Any, reason: str = "") -> PydanticCustomError:
+        found = describe(value) + (f" ({reason})" if reason else "")
+        return PydanticCustomError(
+            "quantity", "must be {legal}; got {found}", {"legal": self.legal, "found": found}
+        )
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        written = "|".join(sorted(self.scale.units))
+        number = {
+            "type": "integer" if self.whole else "number",
+            "exclusiveMinimum" if self.low_open else "minimum": self.low,
+            "maximum": self.high,
+        }
+        return {"anyOf": [number, {"type": "string", "pattern": rf"[0-9.]\s*({written})\s*$"}]}
+
+
 def quantity(
     what: str,
     example: str,
@@ -42,109 +142,101 @@ def quantity(
     high: float,
     whole: bool,
     low_open: bool = False,
-) -> BeforeValidator:
-    """A validator for a number that may carry a unit.
+) -> Quantity:
+    """A ``Quantity`` by the function of ``sim.units`` that reads its unit."""
+    scale = next(scale for scale in (DURATION, SIZE, COUNT) if scale.parse is parse)
+    return Quantity(what, example, scale, low, high, whole, low_open)
 
-    ``low`` and ``high`` are inclusive unless ``low_open``; the message names
-    the legal range and what was found.
+
+def refuse(problems: list[tuple[str, str]]) -> None:
+    """Raise one error for ``problems`` of keys that do not go together; none, no error.
+
+    For model validators. A problem is the key at fault, camelCase, or "" for
+    the mapping as a whole, and what is wrong; the loader reports each in its
+    own line.
     """
-    above = "above" if low_open else "from"
-    legal = f"{what} such as {example}, {above} {low:g} to {high:g}"
-
-    def read(value: Any) -> Any:
-        if isinstance(value, str):
-            try:
-                number = parse(value)
-            except ValueError:
-                raise PydanticCustomError(
-                    "quantity",
-                    "must be {legal}; got {found}",
-                    {"legal": legal, "found": repr(value)},
-                ) from None
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise PydanticCustomError(
-                "quantity",
-                "must be {legal}; got {found}",
-                {"legal": legal, "found": describe(value)},
-            )
-        else:
-            number = value
-        inside = low < number <= high if low_open else low <= number <= high
-        if not (math.isfinite(number) and inside and (not whole or number == int(number))):
-            raise PydanticCustomError(
-                "quantity",
-                "must be {legal}; got {found}",
-                {"legal": legal, "found": describe(value)},
-            )
-        return int(number) if whole else float(number)
-
-    return BeforeValidator(read, json_schema_input_type=float | str)
+    if problems:
+        said = "; ".join(f"{key}: {message}" if key else message for key, message in problems)
+        raise PydanticCustomError("inconsistent", "{said}", {"said": said, "problems": problems})
 
 
 def describe(value: Any) -> str:
     """A value as a reader recognises it: scalars as they are, the rest by kind."""
     if isinstance(value, dict):
         return "a mapping"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "a list"
     if value is None:
         return "nothing"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value)
-
-
-def _number(text: str) -> float:
-    return parse_count(text)
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a whole number of more than 38 digits"
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:60]}... ({len(shown)} characters)"
 
 
 Duration: TypeAlias = Annotated[
-    float, quantity("a duration", "30s or 250ms", parse_duration_s, 0.0, MAX_DURATION_S, False)
+    float, Quantity("a duration", "30s or 250ms", DURATION, 0.0, MAX_DURATION_S)
 ]
 """Seconds, zero allowed."""
 
 PositiveDuration: TypeAlias = Annotated[
-    float,
-    quantity("a duration", "30s or 250ms", parse_duration_s, 0.0, MAX_DURATION_S, False, True),
+    float, Quantity("a duration", "30s or 250ms", DURATION, 0.0, MAX_DURATION_S, low_open=True)
 ]
 """Seconds, more than zero."""
 
 Tokens: TypeAlias = Annotated[
-    int, quantity("a whole number of tokens", "75k", _number, 0, MAX_TOKENS, True)
+    int, Quantity("a whole number of tokens", "75k", COUNT, 0, MAX_TOKENS, whole=True)
 ]
 """A number of tokens, zero allowed."""
 
 PositiveTokens: TypeAlias = Annotated[
-    int, quantity("a whole number of tokens", "75k", _number, 1, MAX_TOKENS, True)
+    int, Quantity("a whole number of tokens", "75k", COUNT, 1, MAX_TOKENS, whole=True)
 ]
 """A number of tokens, at least one."""
 
-Bytes: TypeAlias = Annotated[
-    float, quantity("a size", "64KiB or 180GB", parse_size_bytes, 0.0, MAX_BYTES, False)
-]
+Bytes: TypeAlias = Annotated[float, Quantity("a size", "64KiB or 180GB", SIZE, 0.0, MAX_BYTES)]
 """Bytes, zero allowed."""
 
 
+def whole(low: int, high: int, too_low: str = "") -> Quantity:
+    """Annotates a whole number from ``low`` to ``high``, both inclusive; ``75k`` is understood."""
+    example = COUNT.written(max(low, 1))
+    return Quantity("a whole number", example, COUNT, low, high, whole=True, too_low=too_low)
+
+
+def real(low: float, high: float, low_open: bool = False) -> Quantity:
+    """Annotates a real number from ``low`` to ``high``; ``75k`` is understood."""
+    example = f"{(low + min(high, low + 1)) / 2:g}"
+    return Quantity("a number", example, COUNT, low, high, low_open=low_open)
+
+
 def count(low: int, high: int) -> Any:
-    """A whole number from ``low`` to ``high``, both inclusive; ``75k`` is understood."""
-    return Annotated[int, quantity("a whole number", str(max(low, 1)), _number, low, high, True)]
+    """The type ``Annotated[int, whole(low, high)]``."""
+    return Annotated[int, whole(low, high)]
 
 
 def number(low: float, high: float, low_open: bool = False) -> Any:
-    """A real number from ``low`` to ``high``; ``75k`` is understood."""
-    example = f"{(low + min(high, low + 1)) / 2:g}"
-    return Annotated[float, quantity("a number", example, _number, low, high, False, low_open)]
+    """The type ``Annotated[float, real(low, high, low_open)]``."""
+    return Annotated[float, real(low, high, low_open)]
 
 
-Probability: TypeAlias = number(0.0, 1.0)  # type: ignore[valid-type]
+Probability: TypeAlias = Annotated[float, real(0.0, 1.0)]
 """A number from 0 to 1."""
 
-Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$", max_length=63)]
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
+DOTTED_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9.-]*$"
+
+PATTERNS_IN_WORDS: Final[Mapping[str, str]] = {
+    NAME_PATTERN: "letters, digits and hyphens, a letter or a digit first",
+    DOTTED_PATTERN: "letters, digits, dots and hyphens, a letter or a digit first",
+}
+
+Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=63)]
 """Letters, digits and hyphens: the dot separates the parts of a path."""
 
-VariantName: TypeAlias = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$", max_length=63)
-]
-"""As ``Name``, dots allowed (a variant is never part of a path)."""
+DottedName: TypeAlias = Annotated[str, StringConstraints(pattern=DOTTED_PATTERN, max_length=63)]
+"""As ``Name``, dots allowed: for what is never part of a path, such as models and variants."""
 
 Text: TypeAlias = Annotated[str, Field(max_length=10_000)]

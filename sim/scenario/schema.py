@@ -6,28 +6,33 @@ field has one. Policies and workloads bring spec models of their own, found by
 ``kind`` (``sim.registry``).
 """
 
-from typing import Any
+from collections import Counter
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sim.scenario.fields import (
+    DURATION,
+    MAX_DURATION_S,
+    STARVED,
     Bytes,
+    DottedName,
     Duration,
     Model,
     Name,
     PositiveDuration,
     PositiveTokens,
-    Probability,
     Text,
-    Tokens,
-    count,
-    number,
+    real,
+    refuse,
+    whole,
 )
 
 MAX_REPLICAS = 10_000
 MAX_SEED = 2**63 - 1
 
-Coefficient = number(0.0, 1e9)
+Coefficient: TypeAlias = Annotated[float, real(0.0, 1e9)]
+Seed: TypeAlias = Annotated[int, whole(0, MAX_SEED)]
 
 
 class StepTime(Model):
@@ -37,12 +42,20 @@ class StepTime(Model):
     A query-key pairs of the prefill chunks, B decoding sequences.
     """
 
-    a: Coefficient
-    b: Coefficient = 0.0
-    c: Coefficient = 0.0
-    d: Coefficient = 0.0
-    f: Coefficient = 0.0
-    g: Coefficient = 0.0
+    a: Coefficient = Field(description="ms of every step.")
+    b: Coefficient = Field(default=0.0, description="ms per 1,000 prefill tokens.")
+    c: Coefficient = Field(default=0.0, description="ms per 100,000 context tokens read.")
+    d: Coefficient = Field(default=0.0, description="ms per 1e8 query-key pairs of prefill.")
+    f: Coefficient = Field(default=0.0, description="ms per 100 decoding sequences.")
+    g: Coefficient = Field(
+        default=0.0, description="ms per square root of the decoding sequences (experts)."
+    )
+
+    @model_validator(mode="after")
+    def _takes_time(self) -> Self:
+        if not any((self.a, self.b, self.c, self.d, self.f, self.g)):
+            refuse([("", "at least one coefficient must be above 0: a step takes time")])
+        return self
 
 
 class Engine(Model):
@@ -52,41 +65,98 @@ class Engine(Model):
     """
 
     step_time: StepTime
-    model: Name | None = None
-    gpu: Name | None = None
-    tensor_parallel: count(1, 64) = 1  # type: ignore[valid-type]
-    kv_blocks: count(1, 10**9) | None = None  # type: ignore[valid-type]
-    weights: Bytes | None = None
-    workspace: Bytes = 4 * 2.0**30
-    gpu_memory_utilization: number(0.0, 1.0, True) = 0.92  # type: ignore[valid-type]
-    block_size: count(1, 10**6) = 16  # type: ignore[valid-type]
-    max_num_seqs: count(1, 10**6) = 256  # type: ignore[valid-type]
-    max_num_batched_tokens: count(1, 10**9) = 8192  # type: ignore[valid-type]
-    max_model_len: PositiveTokens | None = None
-    reserve_full_prompt: bool = True
-    enable_prefix_caching: bool = True
+    model: DottedName | None = Field(
+        default=None, description="A model of the catalogue (`podsim list models`)."
+    )
+    gpu: DottedName | None = Field(
+        default=None, description="A GPU of the catalogue (`podsim list gpus`)."
+    )
+    tensor_parallel: Annotated[int, whole(1, 64)] = Field(default=1, description="GPUs per pod.")
+    kv_blocks: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
+        default=None, description="KV blocks per pod; derived from gpu and model when missing."
+    )
+    weights: Bytes | None = Field(
+        default=None,
+        description="Bytes of the weights of all GPUs together, for a model at "
+        "another precision than the catalogue's bf16.",
+    )
+    workspace: Bytes = Field(
+        default=4 * 2.0**30, description="Bytes per GPU for activations and CUDA graphs."
+    )
+    gpu_memory_utilization: Annotated[float, real(0.0, 1.0, True)] = Field(
+        default=0.92, description="Share of the GPU's memory that the engine may use."
+    )
+    block_size: Annotated[int, whole(1, 10**6, STARVED)] = Field(
+        default=16, description="Tokens per KV block."
+    )
+    max_num_batched_tokens: Annotated[int, whole(1, 10**9, STARVED)] = Field(
+        default=8192, description="Token budget of a step."
+    )
+    max_num_seqs: Annotated[int, whole(1, 10**6, STARVED)] = Field(
+        default_factory=lambda data: min(256, data["max_num_batched_tokens"]),
+        description="Most sequences that run at once; 256, capped by maxNumBatchedTokens.",
+    )
+    max_model_len: PositiveTokens | None = Field(
+        default=None,
+        description="Longest sequence, prompt and output together; longer prompts "
+        "are refused. No limit but the KV cache when missing.",
+    )
+    reserve_full_prompt: bool = Field(
+        default=True, description="A request is admitted only when its whole prompt fits."
+    )
+    enable_prefix_caching: bool = Field(
+        default=True, description="Keep the KV blocks of finished requests for equal prefixes."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        problems = []
+        if self.kv_blocks is None and (self.gpu is None or self.model is None):
+            problems.append(
+                ("", "the KV capacity is unknown: give kvBlocks, or both gpu and model")
+            )
+        if self.max_num_seqs > self.max_num_batched_tokens:
+            problems.append(
+                (
+                    "maxNumSeqs",
+                    f"must be at most maxNumBatchedTokens ({self.max_num_batched_tokens}), since "
+                    f"each running sequence takes a token of the step; got {self.max_num_seqs}",
+                )
+            )
+        refuse(problems)
+        return self
 
 
 class Backend(Model):
     """A set of equal pods behind one placement policy."""
 
-    engine: Name
-    replicas: count(1, MAX_REPLICAS) = 1  # type: ignore[valid-type]
-    policy: Any = None  # the spec model of the policy once loaded
-    balancing: Any = None
+    engine: Name = Field(description="One of engines.")
+    replicas: Annotated[int, whole(1, MAX_REPLICAS, STARVED)] = Field(
+        default=1, description="Number of pods."
+    )
+    policy: Any = Field(
+        default=None, description="Placement policy by kind; least-loaded when missing."
+    )  # the spec model of the policy once loaded
+    balancing: Any = Field(
+        default=None, description="The policy as a ModelRouter manifest says it; not with policy."
+    )  # None once loaded
 
 
 class Rule(Model):
     """Which backend serves which requests."""
 
     name: Name
-    backends: tuple[Name, ...] = Field(min_length=1, max_length=1)
+    backends: tuple[Name, ...] = Field(
+        min_length=1, max_length=1, description="Names of backends, in order of preference."
+    )
 
 
 class Metrics(Model):
     """How the proxy polls the engines."""
 
-    poll_interval: PositiveDuration = 1.0
+    poll_interval: PositiveDuration = Field(
+        default=1.0, description="Time between two polls of a pod."
+    )
 
 
 class Router(Model):
@@ -103,29 +173,58 @@ class Window(Model):
     window's requests finish; its default is true for runs without ``measure``.
     """
 
-    warmup: Duration = 0.0
-    measure: PositiveDuration | None = None
-    drain: bool | None = None
+    warmup: Duration = Field(default=0.0, description="Time before the window.")
+    measure: PositiveDuration | None = Field(default=None, description="Length of the window.")
+    drain: bool | None = Field(
+        default=None, description="Let the window's requests finish after its end."
+    )
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> Self:
+        end_s = self.warmup + (self.measure or 0.0)
+        if end_s > MAX_DURATION_S:
+            limit = DURATION.written(MAX_DURATION_S)
+            refuse([("measure", f"must end within {limit} of simulated time; got {end_s:g}s")])
+        return self
 
 
 class Slo(Model):
     """Service objectives: a request attains them when it meets all that are given."""
 
-    ttft: PositiveDuration | None = None
-    tpot: PositiveDuration | None = None
+    ttft: PositiveDuration | None = Field(default=None, description="Most time to first token.")
+    tpot: PositiveDuration | None = Field(
+        default=None, description="Most time per output token after the first."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.ttft is None and self.tpot is None:
+            refuse([("", "give ttft, tpot or both")])
+        return self
 
 
 class Scenario(Model):
     """One thing to simulate: a scenario file with one of its variants applied."""
 
-    name: Name
-    description: Text = ""
+    name: Name = Field(description="Names the results directory.")
+    description: Text = Field(default="", description="What the scenario is for.")
     window: Window = Window()
-    seeds: tuple[count(0, MAX_SEED), ...] = Field(default=(1,), min_length=1)  # type: ignore[valid-type]
-    ring_salt: Text | None = None
+    seeds: tuple[Seed, ...] = Field(
+        default=(1,), min_length=1, max_length=10_000, description="One run per seed and variant."
+    )
+    ring_salt: Text | None = Field(
+        default=None, description="Fixes the layout of hash rings; the seed varies it when missing."
+    )
     engines: dict[Name, Engine] = Field(min_length=1)
     backends: dict[Name, Backend] = Field(min_length=1)
     router: Router
-    workloads: dict[Name, Any] = Field(min_length=1)  # values: spec models of the workloads
+    workloads: dict[Name, Any] = Field(min_length=1)  # spec models of the workloads once loaded
     slo: Slo | None = None
     variant: str = ""  # set by the loader
+
+    @model_validator(mode="after")
+    def _seeds_differ(self) -> Self:
+        twice = [seed for seed, times in Counter(self.seeds).items() if times > 1]
+        if twice:
+            refuse([("seeds", f"seed {twice[0]} stands here twice: its runs would count double")])
+        return self

@@ -1,0 +1,159 @@
+"""Reads scenarios: a file, text or a Python mapping becomes checked variants, or all its faults."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sim import registry as registries
+from sim.errors import Fault, ScenarioError, UserError
+from sim.registry import Registry
+from sim.scenario import checks
+from sim.scenario.hashing import scenario_hash
+from sim.scenario.nodes import Node, from_python
+from sim.scenario.schema import Scenario
+from sim.scenario.suggest import suggestion
+from sim.scenario.textfile import read_text
+from sim.scenario.validate import Validator
+from sim.scenario.variants import parse_settings, variant_roots
+from sim.scenario.yamltext import parse
+
+
+@dataclass(frozen=True)
+class ScenarioSet:
+    """A scenario file, loaded: one checked ``Scenario`` per variant, in file order.
+
+    ``directory`` is where the file names of its workloads start.
+    ``scenario_hash`` covers what would be simulated, of all variants of the
+    file, and not name, description or seeds. ``warnings`` read like faults.
+    """
+
+    name: str
+    description: str
+    source: str
+    directory: Path
+    seeds: tuple[int, ...]
+    variants: tuple[Scenario, ...]
+    scenario_hash: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def hash8(self) -> str:
+        """The first eight digits of the hash, as in names of result directories."""
+        return self.scenario_hash[:8]
+
+    def variant(self, names: Iterable[str]) -> "ScenarioSet":
+        """Only the variants with these ``names``, in file order.
+
+        Raises ``UserError`` for a name that is not there.
+        """
+        wanted = list(names)
+        known = [variant.variant for variant in self.variants]
+        _check_names(wanted, known, self.source)
+        chosen = tuple(variant for variant in self.variants if variant.variant in wanted)
+        return replace(self, variants=chosen)
+
+
+def load(
+    path: Path | str,
+    settings: Sequence[str] = (),
+    registry: Registry | None = None,
+    variants: Sequence[str] = (),
+) -> ScenarioSet:
+    """Load a scenario file.
+
+    ``settings`` are ``path=value`` strings that win over the file and its
+    variants. With ``variants`` only those are returned, and only to them the
+    settings are applied. Raises ``ScenarioError`` with every fault at once.
+    """
+    path = Path(path)
+    return load_text(read_text(path), str(path), settings, path.parent, registry, variants)
+
+
+def load_text(
+    text: str,
+    source: str = "<text>",
+    settings: Sequence[str] = (),
+    directory: Path | str = ".",
+    registry: Registry | None = None,
+    variants: Sequence[str] = (),
+) -> ScenarioSet:
+    """As ``load``, for text that came from ``source``; its files lie in ``directory``."""
+    root = parse(text, source)
+    return _load(root, source, Path(directory), settings, registry, variants)
+
+
+def load_dict(
+    data: Mapping[str, Any],
+    settings: Sequence[str] = (),
+    directory: Path | str = ".",
+    registry: Registry | None = None,
+    variants: Sequence[str] = (),
+) -> ScenarioSet:
+    """As ``load``, for the mapping that a scenario file would hold; the same checks."""
+    source = "scenario"
+    root = from_python(data, source)
+    return _load(root, source, Path(directory), settings, registry, variants)
+
+
+def _load(
+    root: Node,
+    source: str,
+    directory: Path,
+    settings: Sequence[str],
+    registry: Registry | None,
+    chosen: Sequence[str],
+) -> ScenarioSet:
+    changes, faults = parse_settings(settings)
+    roots, more = variant_roots(root, changes, chosen)
+    faults.extend(more)
+    _check_names(chosen, list(roots), source)
+    validator = Validator(registry or registries.load(), directory)
+    checked = {name: validator.scenario(node, name) for name, node in roots.items()}
+    faults.extend(_merged({name: found.faults for name, found in checked.items()}))
+    scenarios = [found.value for found in checked.values() if found.value is not None]
+    if faults or not scenarios:
+        raise ScenarioError(sorted(dict.fromkeys(faults), key=_in_file_order))
+    warnings = _merged({name: found.warnings for name, found in checked.items()})
+    warnings.extend(checks.unused_names(roots.values()))
+    loaded = ScenarioSet(
+        name=scenarios[0].name,
+        description=scenarios[0].description,
+        source=source,
+        directory=directory,
+        seeds=scenarios[0].seeds,
+        variants=tuple(scenarios),
+        scenario_hash=scenario_hash(scenarios, validator.file_hashes),
+        warnings=tuple(str(warning) for warning in sorted(warnings, key=_in_file_order)),
+    )
+    return loaded.variant(chosen) if chosen else loaded
+
+
+def _merged(found: Mapping[str, list[Fault]]) -> list[Fault]:
+    """Each fault once; one that only some of the variants have names them."""
+    variants: dict[Fault, list[str]] = {}
+    for name, faults in found.items():
+        for fault in dict.fromkeys(faults):
+            variants.setdefault(fault, []).append(name)
+    return [
+        fault if len(names) == len(found) else _in_variants(fault, names)
+        for fault, names in variants.items()
+    ]
+
+
+def _in_variants(fault: Fault, names: list[str]) -> Fault:
+    which = f"variant {names[0]}" if len(names) == 1 else f"variants {', '.join(names)}"
+    return fault._replace(message=f"{fault.message} ({which})")
+
+
+def _in_file_order(fault: Fault) -> tuple[bool, int, int]:
+    return fault.line == 0, fault.line, fault.column
+
+
+def _check_names(wanted: Iterable[str], known: Sequence[str], source: str) -> None:
+    for name in wanted:
+        if name in known:
+            continue
+        if known == [""]:
+            raise UserError(f"{source}: no variant {name!r}: the scenario has no variants")
+        raise UserError(f"{source}: unknown variant {name!r}{suggestion(name, known)}")

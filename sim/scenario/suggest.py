@@ -1,0 +1,30 @@
+"""Did you mean: the nearest name to a mistyped one."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+MAX_LISTED: Final = 20
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like ``name``, letter case and ``_`` for ``-`` aside; None if none is."""
+    spelled = {_folded(candidate): candidate for candidate in known}
+    close = get_close_matches(_folded(name), list(spelled), n=1, cutoff=0.6)
+    return spelled[close[0]] if close else None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What to add to "unknown ...": the nearest name, else all of them."""
+    names = list(known)
+    near = nearest(name, names)
+    if near is not None:
+        return f"; did you mean {near!r}?"
+    if not names:
+        return ""
+    more = ", ..." if len(names) > MAX_LISTED else ""
+    return f"; known: {', '.join(names[:MAX_LISTED])}{more}"
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")

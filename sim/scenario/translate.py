@@ -1,0 +1,176 @@
+"""What pydantic found wrong, in plain words and with the place in the file."""
+
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from sim.errors import Fault
+from sim.scenario.fields import PATTERNS_IN_WORDS, describe
+from sim.scenario.nodes import Mapping, Node, Path, Place, child, fault
+from sim.scenario.suggest import suggestion
+
+_WANTED: Final = {
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dict_type": "a mapping",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+}
+
+
+def translate(
+    error: ValidationError, model: type[BaseModel], node: Node, path: Path
+) -> list[Fault]:
+    """The faults of ``node``, which stands at ``path`` and was to be a ``model``."""
+    faults: list[Fault] = []
+    for detail in error.errors(include_url=False):
+        if not _is_consequence(detail):
+            faults.extend(_faults(detail, model, node, path))
+    return list(dict.fromkeys(faults))
+
+
+def _is_consequence(detail: ErrorDetails) -> bool:
+    """Whether it only follows from another fault, which is reported itself."""
+    if detail["type"] == "too_short":  # entries with faults of their own do not count as entries
+        return bool(len(detail["input"]) >= detail["ctx"]["min_length"])
+    return detail["type"] == "default_factory_not_called"
+
+
+def _faults(
+    detail: ErrorDetails, model: type[BaseModel], node: Node, path: Path
+) -> Iterator[Fault]:
+    context = detail.get("ctx", {})
+    location = detail["loc"]
+    steps, place, key_place = _locate(node, location)
+    here = (*path, *steps)
+    if detail["type"] == "inconsistent":
+        for key, message in context["problems"]:
+            below = child(_node_at(node, steps), key) if key else None
+            yield fault(
+                below.place if below is not None else place,
+                (*here, key) if key else here,
+                message,
+            )
+    elif detail["type"] == "missing":
+        yield fault(place, here, f"missing key {location[-1]!r}")
+    elif detail["type"] == "extra_forbidden":
+        key = str(location[-1])
+        known = (name for name in key_names(model, steps[:-1]) if name != key)
+        yield fault(key_place, here, f"unknown key {key!r}{suggestion(key, known)}")
+    elif location and location[-1] == "[key]":
+        yield fault(key_place, here, _in_words(detail))
+    else:
+        yield fault(place, here, _in_words(detail))
+
+
+def _in_words(detail: ErrorDetails) -> str:
+    """The message of one error; the found value is always part of it."""
+    kind, context = detail["type"], detail.get("ctx", {})
+    found = describe(detail["input"])
+    if kind in _WANTED:
+        return f"must be {_WANTED[kind]}; got {found}{_quoting_hint(kind, detail['input'])}"
+    if kind == "literal_error":
+        return f"must be {context['expected']}; got {found}"
+    if kind == "string_pattern_mismatch":
+        pattern = context["pattern"]
+        return f"must be {PATTERNS_IN_WORDS.get(pattern, f'text like {pattern}')}; got {found}"
+    if kind in ("too_short", "too_long"):
+        return _length(context, "entry", "entries", len(detail["input"]))
+    if kind in ("string_too_short", "string_too_long"):
+        return _length(context, "character", "characters", len(detail["input"]))
+    if kind == "value_error":
+        return str(context["error"])
+    return detail["msg"].replace("Input should", "must")
+
+
+def _length(context: dict[str, Any], one: str, many: str, found: int) -> str:
+    if "min_length" in context and found < context["min_length"]:
+        which, limit = "at least", context["min_length"]
+    else:
+        which, limit = "at most", context["max_length"]
+    return f"must have {which} {limit} {one if limit == 1 else many}; got {found}"
+
+
+def _quoting_hint(kind: str, value: Any) -> str:
+    if kind == "string_type" and isinstance(value, int | float):
+        return " (text that looks like a number or a truth value needs quotes)"
+    if kind == "bool_type" and str(value).lower() in ("yes", "no", "on", "off"):
+        return " (a word is text in YAML 1.2)"
+    return ""
+
+
+def _locate(node: Node, location: tuple[int | str, ...]) -> tuple[Path, Place, Place]:
+    """Follow pydantic's location as far as the file goes.
+
+    Returns the path, the place of what stands there and the place of its key.
+    Labels of union branches, which are not in the file, are left out; so is
+    the last step to a missing key.
+    """
+    steps: list[str | int] = []
+    key_place = node.place
+    at: Node = node
+    for segment in location:
+        below = child(at, segment)
+        if below is None:
+            continue
+        key_place = at.keys[str(segment)] if isinstance(at, Mapping) else below.place
+        steps.append(segment)
+        at = below
+    return tuple(steps), at.place, key_place
+
+
+def _node_at(node: Node, steps: Path) -> Node | None:
+    below: Node | None = node
+    for segment in steps:
+        below = child(below, segment)
+    return below
+
+
+def key_names(model: Any, path: Path) -> list[str]:
+    """The keys that may stand in the mapping at ``path`` of a ``model``, in model order."""
+    candidates = [model]
+    for segment in path:
+        candidates = [below for each in candidates for below in _below(each, str(segment))]
+    found = [names for each in candidates for names in _aliases(each)]
+    return list(dict.fromkeys(found))
+
+
+def _below(model: Any, segment: str) -> Iterator[Any]:
+    for field_name, alias in _fields(model):
+        if alias == segment:
+            yield from _members(model.model_fields[field_name].annotation)
+    if not isinstance(model, type):
+        arguments = get_args(model)
+        if get_origin(model) is dict:
+            yield from _members(arguments[1])
+        elif get_origin(model) in (tuple, list):
+            yield from _members(arguments[0])
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The alternatives of a type, without ``Annotated``."""
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        for member in get_args(annotation):
+            yield from _members(member)
+    elif hasattr(annotation, "__metadata__"):
+        yield from _members(annotation.__origin__)
+    else:
+        yield annotation
+
+
+def _aliases(model: Any) -> Iterable[str]:
+    return (alias for _, alias in _fields(model))
+
+
+def _fields(model: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        for name, field in model.model_fields.items():
+            yield name, field.alias or name

@@ -1,0 +1,197 @@
+"""One variant from nodes to models, with everything that is wrong with it.
+
+The blocks are checked one by one, so that a fault in one hides none in
+another, and each block once: variants share the nodes that they leave alone.
+"""
+
+from collections.abc import Callable
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Final, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from sim.errors import Fault, ScenarioError
+from sim.registry import Family, Registry
+from sim.scenario import catalog, checks
+from sim.scenario.balancing import policy_node
+from sim.scenario.hashing import content_hash
+from sim.scenario.nodes import (
+    Mapping,
+    Node,
+    Path,
+    Place,
+    Scalar,
+    at,
+    child,
+    fault,
+    find_text,
+    is_null,
+    plain,
+)
+from sim.scenario.schema import Backend, Engine, Scenario, StepTime
+from sim.scenario.suggest import suggestion
+from sim.scenario.translate import key_names, translate
+
+Value = TypeVar("Value")
+Block = TypeVar("Block", bound=BaseModel)
+Check = Callable[[Node, Path], "Checked[Any]"]
+
+# The loader sets the one and takes the other apart.
+FILE_KEYS: Final = (*(key for key in key_names(Scenario, ()) if key != "variant"), "variants")
+
+# Stand in for blocks with faults, so that the rest of the scenario can be checked.
+_ENGINE: Final = Engine(step_time=StepTime(a=1.0), kv_blocks=1)
+_BACKEND: Final = Backend(engine="none")
+
+
+@dataclass
+class Checked(Generic[Value]):
+    """A block after its check: the value, None when it has faults."""
+
+    value: Value | None = None
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
+
+    def adopt(self, inner: "Checked[Any]") -> None:
+        """Take over what was found inside this block."""
+        self.faults.extend(inner.faults)
+        self.warnings.extend(inner.warnings)
+
+
+class Validator:
+    """Checks the variants of one scenario; ``directory`` is where its file names start."""
+
+    def __init__(self, registry: Registry, directory: FilePath) -> None:
+        self.file_hashes: dict[str, str] = {}
+        self._registry = registry
+        self._directory = directory
+        # Nodes are kept with what was found, for an id is unique only while its node lives.
+        self._known: dict[tuple[int, Path], tuple[Node, Checked[Any]]] = {}
+
+    def scenario(self, root: Node, variant: str) -> Checked[Scenario]:
+        """The scenario that ``root`` describes, a file to which ``variant`` was applied."""
+        found: Checked[Scenario] = Checked()
+        if not isinstance(root, Mapping):
+            message = "must be a mapping with keys such as name, engines, backends and workloads"
+            found.faults.append(fault(root.place, (), message))
+            return found
+        blocks: dict[str, Any] = {"variant": variant}
+        for key, node in root.values.items():
+            if key not in FILE_KEYS:
+                message = f"unknown key {key!r}{suggestion(key, FILE_KEYS)}"
+                found.faults.append(fault(root.keys[key], (key,), message))
+            elif key != "variants":
+                blocks[key] = self._section(key, node, found)
+        found.faults.extend(checks.unknown_names(root))
+        found.faults.extend(_endless(root, blocks.get("workloads")))
+        checked = _validated(Scenario, blocks, root, ())
+        found.adopt(checked)
+        found.value = None if found.faults else checked.value
+        return found
+
+    def _section(self, key: str, node: Node, found: Checked[Scenario]) -> Any:
+        """What pydantic is given for one block: models where there are some, else plain values."""
+        sections: dict[str, tuple[Check, Any]] = {
+            "engines": (self._engine, _ENGINE),
+            "backends": (self._backend, _BACKEND),
+            "workloads": (self._workload, None),
+        }
+        if key not in sections or not isinstance(node, Mapping):
+            return plain(node)
+        check, stand_in = sections[key]
+        block = {}
+        for name, entry in node.values.items():
+            checked = self._once(check, entry, (key, name))
+            found.adopt(checked)
+            block[name] = stand_in if checked.value is None else checked.value
+        return block
+
+    def _once(self, check: Check, node: Node, path: Path) -> Checked[Any]:
+        key = (id(node), path)
+        if key not in self._known:
+            self._known[key] = (node, check(node, path))
+        return self._known[key][1]
+
+    def _engine(self, node: Node, path: Path) -> Checked[Engine]:
+        checked = _validated(Engine, plain(node), node, path)
+        if checked.value is not None:
+            try:
+                catalog.kv_blocks(checked.value)
+            except ScenarioError as error:
+                checked.faults.extend(
+                    fault((child(node, each.path) or node).place, (*path, each.path), each.message)
+                    for each in error.faults
+                )
+                checked.value = None
+        return checked
+
+    def _backend(self, node: Node, path: Path) -> Checked[Backend]:
+        if not isinstance(node, Mapping):
+            return _validated(Backend, plain(node), node, path)
+        policy = policy_node(node, path)
+        found: Checked[Backend] = Checked(None, policy.faults, policy.warnings)
+        values = {key: plain(value) for key, value in node.values.items()}
+        values |= {"policy": None, "balancing": None}
+        if policy.node is not None:
+            spec = self._spec(policy.node, policy.path, self._registry.policies)
+            found.adopt(spec)
+            values["policy"] = spec.value
+        checked = _validated(Backend, values, node, path)
+        found.adopt(checked)
+        found.value = None if found.faults else checked.value
+        return found
+
+    def _workload(self, node: Node, path: Path) -> Checked[Any]:
+        checked = self._spec(node, path, self._registry.workloads)
+        for name in checked.value.files() if checked.value is not None else ():
+            try:
+                self.file_hashes[name] = content_hash(self._directory / name)
+            except ScenarioError as error:
+                where, below = find_text(node, name)
+                message = f"{name!r} {error.faults[0].message}; looked in {self._directory}"
+                checked.faults.append(fault(where, (*path, *below), message))
+        return checked
+
+    def _spec(self, node: Node, path: Path, families: AnyMapping[str, Family]) -> Checked[Any]:
+        """The spec model of a ``{kind: ...}`` block."""
+        if not isinstance(node, Mapping):
+            example = next(iter(families), "...")
+            return _wrong(node.place, path, f"must be a mapping such as {{kind: {example}}}")
+        kind = node.values.get("kind")
+        if kind is None:
+            known = ", ".join(families)
+            return _wrong(node.place, path, f"missing key 'kind', one of: {known}")
+        name = str(kind.value) if isinstance(kind, Scalar) else "a list or a mapping"
+        if name not in families:
+            message = f"unknown kind {name!r}{suggestion(name, families)}"
+            return _wrong(kind.place, (*path, "kind"), message)
+        return _validated(families[name].spec, plain(node), node, path)
+
+
+def _validated(model: type[Block], values: Any, node: Node, path: Path) -> Checked[Block]:
+    try:
+        return Checked(model.model_validate(values, by_alias=True, by_name=False))
+    except ValidationError as error:
+        return Checked(None, translate(error, model, node, path))
+
+
+def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:
+    return Checked(None, [fault(place, path, message)])
+
+
+def _endless(root: Mapping, workloads: Any) -> list[Fault]:
+    """The fault of a run that would never end."""
+    if not isinstance(workloads, dict) or not is_null(at(root, "window", "measure")):
+        return []
+    endless = [name for name, spec in workloads.items() if getattr(spec, "finite", True) is False]
+    if not endless:
+        return []
+    window = root.values.get("window")
+    place = root.values["workloads"].place if window is None else window.place
+    message = (
+        f"missing key 'measure': workload {endless[0]!r} never ends, "
+        "so say how long to measure, e.g. 15m"
+    )
+    return [fault(place, ("window",), message)]

@@ -1,0 +1,162 @@
+"""Variants and settings: a value put in the place of what stands at a dotted path.
+
+Settings (``--set path=value``) are applied after the variant: the command line
+wins. A path may lead into an optional block that the file leaves out, but not
+to an engine, backend or workload that it does not define, which would be a
+slip of the pen.
+"""
+
+import re
+from collections.abc import Iterable
+from collections.abc import Sequence as AnySequence
+from dataclasses import dataclass
+from typing import Final
+
+from sim.errors import Fault, ScenarioError
+from sim.scenario.fields import DOTTED_PATTERN, PATTERNS_IN_WORDS, describe
+from sim.scenario.nodes import (
+    Mapping,
+    Node,
+    Path,
+    Place,
+    Scalar,
+    Sequence,
+    at,
+    dotted,
+    entries,
+    fault,
+    from_python,
+    is_null,
+    plain,
+    with_value,
+)
+from sim.scenario.suggest import suggestion
+from sim.scenario.yamltext import parse
+
+# Variants run on the same seeds, so that they can be compared in pairs.
+_SHARED_KEYS: Final = frozenset({"name", "description", "seeds", "variant", "variants"})
+_NAMED_BLOCKS: Final = frozenset({"engines", "backends", "workloads"})
+
+
+@dataclass(frozen=True)
+class Change:
+    """``value`` is to stand at ``path``; ``place`` is where that is said."""
+
+    path: Path
+    value: Node
+    place: Place
+
+
+def variant_roots(
+    root: Node, settings: Iterable[Change], chosen: AnySequence[str]
+) -> tuple[dict[str, Node], list[Fault]]:
+    """The whole scenario once per variant, by name in file order, and the faults on the way.
+
+    The name is "" when there are no variants. ``settings`` are applied to the
+    ``chosen`` variants, to all when none is chosen.
+    """
+    settings = list(settings)
+    shared = [setting for setting in settings if setting.path[0] in _SHARED_KEYS]
+    special = [setting for setting in settings if setting.path[0] not in _SHARED_KEYS]
+    root, faults = _changed(root, shared)
+    block = at(root, "variants")
+    if is_null(block) or (isinstance(block, Mapping) and not block.values):
+        root, more = _changed(root, special)
+        return {"": root}, [*faults, *more]
+    if not isinstance(block, Mapping):
+        place = root.place if block is None else block.place
+        message = "must be a mapping from names to {path: value}"
+        return {}, [fault(place, ("variants",), message)]
+    roots: dict[str, Node] = {}
+    for name, node in block.values.items():
+        changes, bad = _changes(name, block.keys[name], node)
+        applied = [*changes, *special] if not chosen or name in chosen else changes
+        roots[name], worse = _changed(root, applied)
+        faults.extend([*bad, *worse])
+    return roots, faults
+
+
+def parse_settings(settings: Iterable[str]) -> tuple[list[Change], list[Fault]]:
+    """Read ``path=value`` strings, a value being YAML; the faults are of those that cannot be."""
+    changes = []
+    faults = []
+    for setting in settings:
+        place = Place(f"--set {setting}")
+        written, equals, value = setting.partition("=")
+        path = tuple(written.split("."))
+        if not equals or not all(path):
+            faults.append(fault(place, (), "must be path=value, such as backends.a.replicas=4"))
+        elif path[0] in ("variant", "variants"):
+            faults.append(fault(place, path, "cannot be set; --variant chooses among variants"))
+        else:
+            try:
+                changes.append(Change(path, _value(value, place), place))
+            except ScenarioError as error:
+                faults.extend(fault(place, path, each.message) for each in error.faults)
+    return changes, faults
+
+
+def _value(text: str, place: Place) -> Node:
+    if not text.strip():
+        return Scalar(None, place)
+    # Lines and columns inside a setting say nothing; its source shows all of it.
+    return from_python(plain(parse(text, place.source)), place.source)
+
+
+def _changes(name: str, place: Place, node: Node) -> tuple[list[Change], list[Fault]]:
+    """What variant ``name`` changes."""
+    here: Path = ("variants", name)
+    changes: list[Change] = []
+    faults = []
+    if not re.fullmatch(DOTTED_PATTERN, name) or len(name) > 63:
+        words = PATTERNS_IN_WORDS[DOTTED_PATTERN]
+        faults.append(fault(place, here, f"a name must be {words}, at most 63 in all"))
+    if not is_null(node) and not isinstance(node, Mapping):
+        message = f"must be a mapping from paths to values; got {describe(plain(node))}"
+        faults.append(fault(node.place, here, message))
+    for written, value in entries(node).items():
+        path = tuple(written.split("."))
+        key_place = node.keys[written] if isinstance(node, Mapping) else place
+        if not all(path):
+            message = "must be a path such as backends.a.policy"
+            faults.append(fault(key_place, (*here, written), message))
+        elif path[0] in _SHARED_KEYS:
+            message = f"a variant cannot change {path[0]!r}, which belongs to the whole file"
+            faults.append(fault(key_place, (*here, written), message))
+        else:
+            changes.append(Change(path, value, key_place))
+    return changes, faults
+
+
+def _changed(root: Node, changes: Iterable[Change]) -> tuple[Node, list[Fault]]:
+    faults = []
+    for change in changes:
+        message = _unknown_name(root, change.path)
+        if not message:
+            try:
+                root = with_value(root, change.path, change.value, change.place)
+            except LookupError as error:
+                message = _no_way_in(root, error.args[0])
+        if message:
+            faults.append(fault(change.place, change.path, message))
+    return root, faults
+
+
+def _unknown_name(root: Node, path: Path) -> str:
+    """What is wrong with a path to an engine, backend or workload that is not there."""
+    if len(path) < 2 or path[0] not in _NAMED_BLOCKS or not isinstance(at(root, path[0]), Mapping):
+        return ""
+    known = entries(at(root, path[0]))
+    if path[1] in known:
+        return ""
+    name = str(path[1])
+    return f"no {str(path[0]).removesuffix('s')} {name!r} here{suggestion(name, known)}"
+
+
+def _no_way_in(root: Node, path: Path) -> str:
+    """Why the path ends at ``path``, with something left to go."""
+    above = at(root, *path[:-1])
+    if isinstance(above, Sequence) and at(above, path[-1]) is None:
+        return f"no entry {path[-1]!r}: {dotted(path[:-1])} has {len(above.items)}, counted from 0"
+    found = at(root, *path)
+    return f"{dotted(path)} is {describe(plain(found)) if found else 'nothing'}, not a mapping"

@@ -1,0 +1,288 @@
+"""YAML text to nodes: libyaml finds the events, the rules of YAML 1.2 give them values.
+
+The events are read one by one, so tags, quotes, doubled keys and aliases are
+seen before anything is expanded, nesting cannot exhaust the stack, and 7 MB
+take a few seconds. Beyond the YAML 1.2 core schema one thing is understood:
+the merge key ``<<`` of YAML 1.1, since templates with anchors are of little
+use without it. A key is always text, whatever it looks like.
+"""
+
+import re
+from typing import Any, Final, NoReturn
+
+from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+from ruamel.yaml.reader import ReaderError
+
+from sim.errors import Fault, ScenarioError
+from sim.scenario.nodes import MAX_DEPTH, Mapping, Node, Path, Place, Scalar, Sequence, fault
+from sim.scenario.suggest import suggestion
+
+# An honest file repeats a template some hundred times; nine levels of nine
+# aliases stand for 387 million nodes.
+FREE_ALIAS_NODES: Final = 100_000
+ALIAS_NODES_PER_WRITTEN: Final = 10
+
+_WORDS: Final[dict[str, bool | float | None]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(
+        (sign + word for sign in ("", "+") for word in (".inf", ".Inf", ".INF")), float("inf")
+    ),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_DECIMAL: Final = re.compile(r"[-+]?[0-9]+")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_OCTAL: Final = re.compile(r"0o[0-7]+")
+_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
+_MAX_DIGITS: Final = 1000  # no legal number is near; Python refuses to read far longer ones
+
+_CORE: Final = "tag:yaml.org,2002:"
+_TAGGED_TYPES: Final[dict[str, type]] = {
+    _CORE + "str": str,
+    _CORE + "int": int,
+    _CORE + "float": float,
+    _CORE + "bool": bool,
+    _CORE + "null": type(None),
+    "!": str,
+}
+
+
+def parse(text: str, source: str) -> Node:
+    """The one document in ``text``; ``source`` names its origin in the faults.
+
+    Raises ``ScenarioError`` with every fault found; a fault of YAML syntax is
+    the last one, since nothing can be read behind it.
+    """
+    reader = _Reader(text.removeprefix("\ufeff"), source)
+    try:
+        node = reader.document()
+    except MarkedYAMLError as error:
+        reader.faults.append(_syntax_fault(error, source))
+    except ReaderError as error:
+        place = _place_of_byte(text.removeprefix("\ufeff"), error.position, source)
+        message = f"character {error.character:#06x} is not allowed in YAML"
+        reader.faults.append(fault(place, (), message))
+    except _Stop:
+        pass
+    else:
+        if not reader.faults:
+            return node
+    raise ScenarioError(reader.faults)
+
+
+def resolve(text: str) -> str | int | float | bool | None:
+    """What an unquoted scalar means in the core schema of YAML 1.2."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _DECIMAL.fullmatch(text):
+        return int(text) if len(text) <= _MAX_DIGITS else float(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _OCTAL.fullmatch(text):
+        return int(text, 8)
+    if _HEXADECIMAL.fullmatch(text):
+        return int(text, 16)
+    return text
+
+
+class _Stop(Exception):  # noqa: N818 - not an error: the faults are in the reader
+    """Reading on would cost too much or make no sense."""
+
+
+class _Reader:
+    """Turns events into nodes and collects faults on the way."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self.faults: list[Fault] = []
+        self._parser = CParser(_encoded(text, source))
+        # None while the anchored node is still being read; else the node and
+        # how many nodes it stands for.
+        self._anchors: dict[str, tuple[Node, int] | None] = {}
+        self._path: list[str | int] = []
+        self._written = 0
+        self._expanded = 0
+
+    def document(self) -> Node:
+        """The only document of the stream."""
+        self._parser.get_event()  # the start of the stream
+        start = self._parser.get_event()
+        if isinstance(start, StreamEndEvent):
+            self._refuse(start, "the file is empty")
+        if isinstance(start, DocumentStartEvent) and start.version not in (None, (1, 2)):
+            self._refuse(start, "podsim reads YAML 1.2; remove the %YAML line")
+        node = self._node(self._parser.get_event())
+        self._parser.get_event()  # the end of the document
+        after = self._parser.get_event()
+        if not isinstance(after, StreamEndEvent):
+            self._refuse(after, "a second document begins here; one file holds one scenario")
+        return node
+
+    def _node(self, event: Any) -> Node:
+        if isinstance(event, AliasEvent):
+            return self._alias(event)
+        before = self._expanded
+        self._written += 1
+        self._expanded += 1
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        node: Node
+        if isinstance(event, ScalarEvent):
+            node = self._scalar(event)
+        elif len(self._path) >= MAX_DEPTH:
+            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, MappingStartEvent):
+            node = self._mapping(event)
+        else:
+            node = self._sequence(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, self._expanded - before)
+        return node
+
+    def _alias(self, event: AliasEvent) -> Node:
+        name = event.anchor
+        if name not in self._anchors:
+            near = suggestion(name, sorted(self._anchors))
+            self._fault(event, f"*{name} repeats nothing: no anchor &{name} stands before it{near}")
+            return Scalar(None, self._place(event))
+        anchored = self._anchors[name]
+        if anchored is None:
+            self._refuse(event, f"*{name} stands inside &{name}, the very thing it repeats")
+        node, size = anchored
+        self._expanded += size
+        if self._expanded > FREE_ALIAS_NODES + ALIAS_NODES_PER_WRITTEN * self._written:
+            self._refuse(
+                event,
+                f"the aliases up to here stand for {self._expanded} values, "
+                f"in a file of {self._written}; write them out or use fewer",
+            )
+        return node
+
+    def _scalar(self, event: ScalarEvent) -> Scalar:
+        place = self._place(event)
+        if event.tag is None:
+            value = resolve(event.value) if event.implicit[0] else event.value
+            return Scalar(value, place)
+        wanted = _TAGGED_TYPES.get(event.tag)
+        if wanted is str:
+            return Scalar(event.value, place)
+        value = resolve(event.value)
+        if wanted is float and type(value) is int:
+            value = float(value)
+        if wanted is None:
+            self._unknown_tag(event)
+        elif type(value) is not wanted:
+            tag = event.tag.replace(_CORE, "!!")
+            self._fault(event, f"{event.value!r} is not what its tag {tag} says")
+        return Scalar(value, place)
+
+    def _sequence(self, event: SequenceStartEvent) -> Sequence:
+        if event.tag not in (None, "!", _CORE + "seq"):
+            self._unknown_tag(event)
+        items: list[Node] = []
+        while not isinstance(item := self._parser.get_event(), SequenceEndEvent):
+            self._path.append(len(items))
+            items.append(self._node(item))
+            self._path.pop()
+        return Sequence(items, self._place(event))
+
+    def _mapping(self, event: MappingStartEvent) -> Mapping:
+        if event.tag not in (None, "!", _CORE + "map"):
+            self._unknown_tag(event)
+        mapping = Mapping({}, {}, self._place(event))
+        merged: list[Mapping] = []
+        while not isinstance(key := self._parser.get_event(), MappingEndEvent):
+            self._entry(key, mapping, merged)
+        for template in merged:
+            for name, value in template.values.items():
+                if name not in mapping.values:
+                    mapping.values[name] = value
+                    mapping.keys[name] = template.keys[name]
+        return mapping
+
+    def _entry(self, key: Any, mapping: Mapping, merged: list[Mapping]) -> None:
+        if not isinstance(key, ScalarEvent):
+            self._fault(key, "a key must be text")
+            self._path.append("?")
+            self._node(key)
+            self._node(self._parser.get_event())
+            self._path.pop()
+            return
+        name = key.value
+        if key.tag is not None:
+            self._unknown_tag(key)
+        if key.anchor is not None:
+            self._anchors[key.anchor] = (Scalar(name, self._place(key)), 1)
+        self._path.append(name)
+        first = mapping.keys.get(name)
+        if first is not None:
+            where = f"line {first.line}, column {first.column}"
+            self._fault(key, f"the key {name!r} stands here twice; first at {where}")
+        value = self._node(self._parser.get_event())
+        self._path.pop()
+        if name == "<<" and key.implicit[0]:
+            merged.extend(self._templates(key, value))
+        elif first is None:
+            mapping.values[name] = value
+            mapping.keys[name] = self._place(key)
+
+    def _templates(self, key: ScalarEvent, value: Node) -> list[Mapping]:
+        written = value.items if isinstance(value, Sequence) else [value]
+        templates = [node for node in written if isinstance(node, Mapping)]
+        if len(templates) < len(written):
+            self._fault(key, "<< takes in a mapping or a list of mappings, such as *template")
+        return templates
+
+    def _place(self, event: Any) -> Place:
+        mark = event.start_mark
+        return Place(self.source, mark.line + 1, mark.column + 1)
+
+    def _fault(self, event: Any, message: str) -> None:
+        self.faults.append(fault(self._place(event), tuple(self._path), message))
+
+    def _refuse(self, event: Any, message: str) -> NoReturn:
+        path: Path = tuple(self._path[:4])
+        self.faults.append(fault(self._place(event), path, message))
+        raise _Stop
+
+    def _unknown_tag(self, event: Any) -> None:
+        tag = event.tag.replace(_CORE, "!!")
+        self._fault(event, f"unknown tag {tag}; remove it")
+
+
+def _encoded(text: str, source: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        place = _place_of(text[: error.start], source)
+        message = f"character {ord(text[error.start]):#06x} is half of a surrogate pair, not text"
+        raise ScenarioError([fault(place, (), message)]) from None
+
+
+def _syntax_fault(error: MarkedYAMLError, source: str) -> Fault:
+    mark = error.problem_mark or error.context_mark
+    place = Place(source) if mark is None else Place(source, mark.line + 1, mark.column + 1)
+    said = [part for part in (error.context, error.problem) if part]
+    return fault(place, (), f"not YAML: {', '.join(said)}")
+
+
+def _place_of_byte(text: str, position: int, source: str) -> Place:
+    return _place_of(text.encode("utf-8")[:position].decode("utf-8", errors="ignore"), source)
+
+
+def _place_of(before: str, source: str) -> Place:
+    line = before.count("\n") + 1
+    return Place(source, line, len(before) - (before.rfind("\n") + 1) + 1)
