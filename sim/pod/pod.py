@@ -33,7 +33,8 @@ class Pod:
         self._plan = 0  # number of the present plan: wake-ups of older ones are stale
         self._planning = False  # a planning event is on its way
         self._cancelled: list[Sequence] = []
-        self._waiting_scheduled = 0
+        self._waiting_scheduled = 0  # queue as the scheduling of the step in flight left it
+        self._left_queue = 0  # those of them whose clients have gone since
         self._published_waiting = 0
         self._published_running = 0
         self._published_held = 0  # KV blocks
@@ -75,9 +76,16 @@ class Pod:
             if self._steps == 0:
                 self._release(self._drop_cancelled(0))
         else:
-            self._scheduler.waiting.remove(sequence)
+            self._leave_queue(sequence)
         if self._steps and self._step is None:
             self._cut(self._steps_done(self._kernel.now_s) + 1)
+
+    def _leave_queue(self, sequence: Sequence) -> None:
+        """A client that leaves during a step is not in the queue published at its end."""
+        waiting = self._scheduler.waiting
+        if self._steps and waiting.index(sequence) < self._waiting_scheduled - self._left_queue:
+            self._left_queue += 1
+        waiting.remove(sequence)
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
@@ -194,7 +202,8 @@ class Pod:
             for sequence in step.filled:
                 self._sample(sequence, now_s, ended)
         self._release(ended + left)
-        self._published_waiting = self._waiting_scheduled
+        self._published_waiting = self._waiting_scheduled - self._left_queue
+        self._left_queue = 0
         self._published_running = len(scheduler.running)
         self._published_held = scheduler.store.held
         for sequence in ended:

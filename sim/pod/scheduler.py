@@ -110,7 +110,7 @@ class Scheduler:
             self.batch.leave(sequence)
         elif sequence in self._prefilling:
             self._prefilling.remove(sequence)
-        self._write(sequence)
+        self._write(sequence, sequence.computed)
         writers = self._writers.get(sequence.answer)
         if writers is not None and sequence in writers:
             writers.remove(sequence)
@@ -169,7 +169,7 @@ class Scheduler:
         fresh_from = start + repeated
         attempt.computed_tokens += max(0, min(end, sequence.prompt_tokens) - fresh_from)
         sequence.computed = end
-        self._write(sequence)
+        self._write(sequence, sequence.computed)
         step.prefill_tokens += chunk
         step.pairs += chunk * (start + chunk / 2)
         if end == sequence.target:
@@ -256,20 +256,21 @@ class Scheduler:
         return sequence
 
     def _catch_up(self, writer: Sequence) -> None:
+        """Make findable what ``writer`` has generated, the block that this step fills included."""
         if writer.decoding:
             self.batch.settle(writer)
-            self._write(writer)
+            self._write(writer, writer.computed + 1)
 
-    def _write(self, sequence: Sequence) -> None:
-        """Put the full blocks that ``sequence`` has computed into the cache."""
+    def _write(self, sequence: Sequence, computed: int) -> None:
+        """Put the full blocks of the first ``computed`` tokens of ``sequence`` into the cache."""
         holding = sequence.holding
-        holding.blocks = max(holding.blocks, self._blocks(sequence.computed))
-        content = sequence.computed // self._block_size
+        holding.blocks = max(holding.blocks, self._blocks(computed))
+        content = computed // self._block_size
         sequence.high_water = max(sequence.high_water, sequence.computed)
         if content > holding.content and self._caching:
             route = sequence.route
-            if sequence.computed > sequence.target:
-                route = path(sequence.answer, sequence.computed)
+            if computed > sequence.target:
+                route = path(sequence.answer, computed)
             self.store.extend(holding, route, content)
 
     def _blocks(self, tokens: int) -> int:
