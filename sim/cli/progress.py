@@ -1,6 +1,5 @@
 """Progress on stderr: simulated time, speed and time left, for all runs together."""
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -8,44 +7,32 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sim.run import Progress
+    from sim.runner import Progress
 
 
-class Pace:
-    """How far a set of runs has come, from the reports of its runs in any order."""
+def simulated_s(report: "Progress") -> float:
+    """Simulated seconds so far, summed over the runs whose length is known."""
+    return report.runs_done * (report.horizon_s or 0.0) + report.now_s
 
-    def __init__(self) -> None:
-        self._latest: dict[int, Progress] = {}
 
-    def note(self, report: "Progress") -> None:
-        """Take in a report; the latest one of each run counts."""
-        self._latest[report.run_index] = report
+def fraction_done(report: "Progress") -> float:
+    """Part of the work that is done, from 0 to 1; whole runs when their end is not planned."""
+    part_of_run = report.now_s / report.horizon_s if report.horizon_s else 0.0
+    return min(1.0, (report.runs_done + part_of_run) / report.runs_total)
 
-    @property
-    def simulated_s(self) -> float:
-        """Simulated seconds so far, summed over the runs."""
-        return sum(report.now_s for report in self._latest.values())
 
-    @property
-    def fraction(self) -> float | None:
-        """Part of the work that is done, from 0 to 1; None while no end is known."""
-        if not self._latest:
-            return None
-        runs_total = next(iter(self._latest.values())).runs_total
-        if any(math.isinf(report.horizon_s) for report in self._latest.values()):
-            return None
-        done = sum(report.now_s / report.horizon_s for report in self._latest.values())
-        return min(1.0, done / runs_total)
-
-    def figures(self, elapsed_s: float) -> str:
-        """The numbers beside the bar after ``elapsed_s`` seconds of wall-clock time."""
-        parts = [f"{self.simulated_s:,.0f} s simulated"]
-        if elapsed_s > 0:
-            parts.append(f"{self.simulated_s / elapsed_s:,.0f} x real time")
-        fraction = self.fraction
-        if fraction:
-            parts.append(f"{elapsed_s * (1 - fraction) / fraction:,.0f} s left")
-        return ", ".join(parts)
+def figures(report: "Progress", elapsed_s: float) -> str:
+    """The numbers beside the bar after ``elapsed_s`` seconds of wall-clock time."""
+    parts = [f"{report.runs_done} of {report.runs_total} runs"]
+    done_s = simulated_s(report)
+    if done_s:
+        parts.append(f"{done_s:,.0f} s simulated")
+        if elapsed_s > 0.0:
+            parts.append(f"{done_s / elapsed_s:,.0f} x real time")
+    fraction = fraction_done(report)
+    if fraction:
+        parts.append(f"{elapsed_s * (1.0 - fraction) / fraction:,.0f} s left")
+    return ", ".join(parts)
 
 
 @contextmanager
@@ -60,18 +47,12 @@ def progress_bar() -> Iterator[Callable[["Progress"], None] | None]:
 
     columns = (BarColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        pace = Pace()
+        task = bar.add_task("starting", total=1.0)
         began_s = time.perf_counter()
 
         def draw(report: "Progress") -> None:
-            pace.note(report)
-            fraction = pace.fraction
-            bar.update(
-                task,
-                total=None if fraction is None else 1.0,
-                completed=fraction or 0.0,
-                description=pace.figures(time.perf_counter() - began_s),
-            )
+            elapsed_s = time.perf_counter() - began_s
+            done = fraction_done(report)
+            bar.update(task, completed=done, description=figures(report, elapsed_s))
 
         yield draw

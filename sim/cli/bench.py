@@ -1,0 +1,117 @@
+"""``podsim bench``: what a run costs, measured from outside on a fresh process."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import click
+
+PREFERRED: Final = ("session-table", "least-loaded")
+RSS_UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
+PODSIM: Final = (sys.executable, "-m", "sim.cli")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a finished process has used: seconds of CPU time, seconds, bytes."""
+
+    cpu_s: float
+    wall_s: float
+    peak_memory_bytes: int
+
+
+@click.command("bench")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--variant", help="Variant to run; session-table, least-loaded or the first.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
+def command(file: Path, variant: str | None, seed: int, as_json: bool) -> None:
+    """Measure one run of FILE in a fresh process: one variant, one seed, one job, tables stored.
+
+    CPU time is counted from the start of the interpreter to the last byte
+    written, user and system; requests are those of the whole run.
+    """
+    if variant is None:
+        variant = _default_variant(file)
+    with TemporaryDirectory(prefix="podsim-bench-") as folder:
+        arguments = ["run", str(file), "--seed", str(seed), "--jobs", "1", "--out", folder]
+        if variant:
+            arguments += ["--variant", variant]
+        cost = _measured(arguments, Path(folder, "stdout"))
+        figures = {"variant": variant, "seed": seed, **_figures(cost, Path(folder))}
+    click.echo(json.dumps(figures, indent=2) if as_json else _as_text(figures))
+
+
+def _default_variant(file: Path) -> str:
+    """The variant to run when none is named; empty for a scenario without variants.
+
+    A process of its own reads the file: on Linux the peak memory of a child
+    is at least that of its parent, so this process must stay small.
+    """
+    child = subprocess.run(
+        [*PODSIM, "validate", str(file), "--json"], stdout=subprocess.PIPE, check=False
+    )
+    if child.returncode:
+        raise click.exceptions.Exit(child.returncode)  # it has said why
+    names = [found["variant"] for found in json.loads(child.stdout)["variants"]]
+    chosen: str = next((name for name in PREFERRED if name in names), names[0])
+    return chosen
+
+
+def _measured(arguments: list[str], stdout: Path) -> Cost:
+    """Run podsim and wait for it; its failure becomes ours."""
+    import time
+
+    began_s = time.perf_counter()
+    with stdout.open("wb") as output:
+        child = subprocess.Popen([*PODSIM, *arguments], stdout=output)
+        _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise click.exceptions.Exit(abs(child.returncode))
+    return Cost(
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        wall_s=time.perf_counter() - began_s,
+        peak_memory_bytes=usage.ru_maxrss * RSS_UNIT_BYTES,
+    )
+
+
+def _figures(cost: Cost, folder: Path) -> dict[str, Any]:
+    """Rates per second of CPU time, from the cost and the result that was stored."""
+    from sim.results.store import read
+
+    (place,) = folder.glob("*/*/seed-*")
+    result = read(place)
+    requests = len(result.requests_table)
+    return {
+        "requests": requests,
+        "events": result.facts.events,
+        "simulated_s": result.facts.end_s,
+        "cpu_s": cost.cpu_s,
+        "wall_s": cost.wall_s,
+        "requests_per_cpu_s": requests / cost.cpu_s,
+        "events_per_cpu_s": result.facts.events / cost.cpu_s,
+        "simulated_s_per_cpu_s": result.facts.end_s / cost.cpu_s,
+        "peak_memory_bytes": cost.peak_memory_bytes,
+    }
+
+
+def _as_text(figures: dict[str, Any]) -> str:
+    variant = f"variant {figures['variant']}, " if figures["variant"] else ""
+    return "\n".join(
+        (
+            f"{variant}seed {figures['seed']}: {figures['requests']:,} requests, "
+            f"{figures['events']:,} events, {figures['simulated_s']:,.0f} s simulated",
+            f"CPU time, s                      {figures['cpu_s']:>12,.2f}",
+            f"wall-clock time, s               {figures['wall_s']:>12,.2f}",
+            f"requests per CPU-second          {figures['requests_per_cpu_s']:>12,.0f}",
+            f"events per CPU-second            {figures['events_per_cpu_s']:>12,.0f}",
+            f"simulated seconds per CPU-second {figures['simulated_s_per_cpu_s']:>12,.0f}",
+            f"peak memory, MB                  {figures['peak_memory_bytes'] / 1e6:>12,.0f}",
+        )
+    )

@@ -1,0 +1,186 @@
+"""The table that ``podsim run`` prints: plain text, the variants side by side as columns."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sim.runner import Runs
+
+WIDTH: Final = 100
+UNKNOWN: Final = "–"
+GAP: Final = "  "
+REASONS: Final = "placements.by_reason."
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: its name with the unit, a key of the comparison, how to write it."""
+
+    label: str
+    key: str
+    decimals: int = 0
+    scale: float = 1.0
+
+
+def percent(label: str, key: str) -> Row:
+    """A row for a ratio."""
+    return Row(f"{label}, %", key, 1, 100.0)
+
+
+BEFORE_REASONS: Final = (
+    Row("TTFT p50, s", "ttft_s.p50", 2),
+    Row("TTFT p95, s", "ttft_s.p95", 2),
+    Row("TTFT p99, s", "ttft_s.p99", 2),
+    Row("stream speed p50, tok/s", "stream_tokens_per_s.p50", 1),
+    Row("stream speed p5, tok/s", "stream_tokens_per_s.p5", 1),
+    Row("output, tok/s", "output_tokens_per_s"),
+    percent("prompt cache hit", "prompt_cache_hit_ratio"),
+    percent("spilled placements", "spill_ratio"),
+)
+AFTER_REASONS: Final = (
+    percent("migrated placements", "migration_ratio"),
+    percent("errors", "error_ratio"),
+    Row("preemptions", "preemptions"),
+    percent("KV usage mean", "kv_usage.mean"),
+    percent("KV usage p95", "kv_usage.p95"),
+    Row("prompt p50, tokens", "prompt_tokens.p50"),
+    percent("within the SLO", "slo_attainment"),
+    Row("goodput, requests/s", "goodput_requests_per_s", 2),
+    Row("requests completed", "requests_completed"),
+    Row("requests censored", "requests_censored"),
+)
+
+
+def render(runs: "Runs", folder: Path | None) -> str:
+    """The whole answer to a reader: what was measured, the table, what to beware of.
+
+    ``folder`` is where the results lie, None when nothing was written.
+    """
+    comparison = runs.comparison
+    variants = list(dict.fromkeys(run.variant for run in runs.runs))
+    seeds = list(dict.fromkeys(run.seed for run in runs.runs))
+    rows = _rows(comparison)
+    columns = [
+        [variant or runs.scenario.name]
+        + [_cell(comparison[row.key][variant], row, len(seeds)) for row in rows]
+        for variant in variants
+    ]
+    blocks = _blocks(["", *(row.label for row in rows)], columns)
+    lines = [*_heading(runs, variants, seeds), "", *blocks, ""]
+    if any("*" in cell for column in columns for cell in column[1:]):
+        lines.append("* null under some seeds, mean of the others")
+    lines += _notes(runs)
+    if folder is not None:
+        lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
+    return "\n".join(lines).rstrip("\n")
+
+
+def _rows(comparison: dict[str, Any]) -> list[Row]:
+    """The rows that these runs have something to say about."""
+    reasons = [
+        Row(f"  reason {key.removeprefix(REASONS)}, count", key)
+        for key in sorted(comparison)
+        if key.startswith(REASONS)
+    ]
+    return [row for row in (*BEFORE_REASONS, *reasons, *AFTER_REASONS) if row.key in comparison]
+
+
+def _cell(figure: dict[str, Any], row: Row, seeds: int) -> str:
+    """A mean with the half-width of its interval; a dash when no run knows the value."""
+    if figure["mean"] is None:
+        return UNKNOWN
+    text = f"{figure['mean'] * row.scale:,.{row.decimals}f}"
+    if figure["low"] is not None:
+        half = (figure["high"] - figure["low"]) / 2.0
+        text += f" ± {half * row.scale:,.{row.decimals}f}"
+    return text + ("*" if figure["n"] < seeds else "")
+
+
+def _blocks(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str]:
+    """As many columns beside the labels as fit the width, the rest below in further blocks."""
+    label_width = max(len(label) for label in labels)
+    blocks: list[list[str]] = []
+    for column in columns:
+        width = max(len(cell) for cell in column)
+        if not blocks or len(blocks[-1][0]) + len(GAP) + width > WIDTH:
+            blocks.append([label.ljust(label_width) for label in labels])
+        blocks[-1] = [
+            f"{line}{GAP}{cell.rjust(width)}" for line, cell in zip(blocks[-1], column, strict=True)
+        ]
+    lines = list(blocks[0])
+    for _, block in pairwise(blocks):
+        lines += ["", *block]
+    return lines
+
+
+def _heading(runs: "Runs", variants: Sequence[str], seeds: Sequence[int]) -> list[str]:
+    """Which scenario, which window, which seeds."""
+    description = " ".join(runs.scenario.description.split())
+    title = f"{runs.scenario.name}: {description}" if description else runs.scenario.name
+    windows = {
+        run.variant: _window(run.facts.window_start_s, run.facts.window_end_s) for run in runs.runs
+    }
+    if len(set(windows.values())) == 1:
+        measured = [f"Requests that arrived {windows[variants[0]]}; {_seeds(seeds)}."]
+    else:
+        measured = [f"{name}: requests that arrived {windows[name]}" for name in variants]
+        measured.append(f"{_seeds(seeds).capitalize()}.")
+    return [*_wrapped(title), *measured]
+
+
+def _window(start_s: float, end_s: float) -> str:
+    if end_s == float("inf"):
+        return f"from {start_s:,g} s to the end of the workload"
+    return f"from {start_s:,g} s to {end_s:,g} s of simulated time"
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    listed = ", ".join(str(seed) for seed in seeds)
+    if len(seeds) == 1:
+        return f"seed {listed}"
+    return f"seeds {listed}: mean ± half-width of the 95 % t interval"
+
+
+def _wrapped(text: str) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, WIDTH, subsequent_indent=GAP)
+
+
+def _notes(runs: "Runs") -> list[str]:
+    """Warnings of the file and of the runs, then facts about the input; alike ones only once."""
+    said: dict[tuple[str, str], tuple[str, list[int]]] = {}
+    for run in runs.runs:
+        for warning in run.warnings:
+            alike = re.sub(r"[\d.,]+", "#", warning)
+            _, seeds = said.setdefault((run.variant, alike), (warning, []))
+            seeds.append(run.seed)
+    lines = [line for warning in runs.scenario.warnings for line in _wrapped(f"warning: {warning}")]
+    for (variant, _), (warning, seeds) in said.items():
+        who = f"{variant or runs.scenario.name}, seed {seeds[0]}"
+        others = f" (likewise seeds {', '.join(map(str, seeds[1:]))})" if seeds[1:] else ""
+        lines += _wrapped(f"warning: {who}: {warning}{others}")
+    return lines + _input_facts(runs)
+
+
+def _input_facts(runs: "Runs") -> list[str]:
+    """What the workloads count about their input, where it is not zero."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for run in runs.runs:
+        for workload, facts in run.facts.workload_counts.items():
+            for name, count in facts.items():
+                counts.setdefault((workload, name), []).append(count)
+    return [
+        f"{workload}: {name.replace('_', ' ')}: {_range(values)}"
+        for (workload, name), values in counts.items()
+        if any(values)
+    ]
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,} per run"

@@ -1,0 +1,148 @@
+"""The group of verbs: what each kind of failure prints and which code it ends with."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from sim.cli import VERBS, Verbs, explain, main
+from sim.errors import Fault, InvariantError, ScenarioError, UserError
+
+FAULTS = [
+    Fault("a.yaml", 3, 9, "engines.x.maxNumSeqs", "must be a whole number from 1; got -1"),
+    Fault("a.yaml", 7, 1, "", "unknown key 'wrokloads'; did you mean 'workloads'?"),
+]
+
+
+def run_verb_that_raises(failure: BaseException):
+    """What the group answers when a verb fails with ``failure``."""
+
+    @click.command("fail")
+    def fail() -> None:
+        raise failure
+
+    class OneVerb(Verbs):
+        def get_command(self, ctx, cmd_name):
+            return fail
+
+    return CliRunner().invoke(OneVerb(name="podsim"), ["fail"])
+
+
+def test_faults_are_printed_one_per_line_and_counted():
+    """A user with two slips would not see both at once, or would see a traceback."""
+    result = run_verb_that_raises(ScenarioError(FAULTS))
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "a.yaml:3:9: engines.x.maxNumSeqs: must be a whole number from 1; got -1\n"
+        "a.yaml:7:1: unknown key 'wrokloads'; did you mean 'workloads'?\n"
+        "2 faults; nothing was run\n"
+    )
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "message"),
+    [
+        (UserError("no variant 'x'"), 2, "error: no variant 'x'\n"),
+        (ScenarioError(FAULTS[1:]), 2, f"{FAULTS[1]}\n1 fault; nothing was run\n"),
+        (
+            PermissionError(13, "Permission denied", "results"),
+            2,
+            "error: results: Permission denied\n",
+        ),
+        (
+            InvariantError("INV-1: 3 != 4"),
+            4,
+            "invariant violated, a bug in podsim: INV-1: 3 != 4\n",
+        ),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+    ],
+)
+def test_each_kind_of_failure_has_its_code_and_no_traceback(failure, code, message):
+    """A script could not tell a bad file from a bug, or a user would read our stack."""
+    result = run_verb_that_raises(failure)
+    assert (result.exit_code, result.stderr) == (code, message)
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError("division by zero"), OSError("odd")])
+def test_a_bug_names_itself_and_shows_its_traceback(failure):
+    """A bug of ours would look like a user's mistake, or leave nothing to report."""
+    result = run_verb_that_raises(failure)
+    assert result.exit_code == 70
+    assert "Traceback (most recent call last)" in result.stderr
+    assert result.stderr.endswith(
+        "internal error: this is a bug in podsim; please report the lines above\n"
+    )
+
+
+def test_a_bug_while_another_failure_is_handled_shows_both():
+    """The report of a bug would lack its cause."""
+    try:
+        try:
+            raise KeyError("first")
+        except KeyError as first:
+            raise RuntimeError("second") from first
+    except RuntimeError as failure:
+        message, code = explain(failure)
+    assert code == 70
+    assert "KeyError: 'first'" in message
+    assert "RuntimeError: second" in message
+
+
+def test_help_lists_every_verb_in_the_order_of_a_working_day():
+    """A verb would be missing from the help, or the order would be alphabetical."""
+    result = CliRunner().invoke(main, ["--help"])
+    listed = [line.split()[0] for line in result.stdout.split("Commands:\n")[1].splitlines()]
+    assert listed == list(VERBS)
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("arguments", [["rum"], ["run"], ["run", "--sead", "1", "x.yaml"]])
+def test_wrong_usage_is_answered_with_a_hint_and_code_2(arguments):
+    """A slip on the command line would pass, or end with the code of a regression."""
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error_of_ours():
+    """`podsim ... | head -1` would print a traceback, or claim a regression."""
+    program = (
+        "import click, sim.cli as cli\n"
+        "@click.command()\n"
+        "def flood():\n"
+        "    for _ in range(100_000): click.echo('x' * 100)\n"
+        "class One(cli.Verbs):\n"
+        "    def get_command(self, ctx, name): return flood\n"
+        "One(name='podsim')(['flood'])\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    child.stdout.readline()
+    child.stdout.close()
+    stderr = child.stderr.read()
+    child.stderr.close()
+    assert (child.wait(), stderr) == (141, b"")
+
+
+def test_an_old_terminal_gets_the_output_with_escapes():
+    """A machine without a UTF-8 locale would get an internal error instead of the table."""
+    program = (
+        "import click, sim.cli as cli\n"
+        "@click.command()\n"
+        "def dash(): click.echo('\\u2013')\n"
+        "class One(cli.Verbs):\n"
+        "    def get_command(self, ctx, name): return dash\n"
+        "One(name='podsim')(['dash'])\n"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        env={"PYTHONIOENCODING": "latin-1"},
+        check=False,
+    )
+    assert (child.returncode, child.stdout, child.stderr) == (0, b"\\u2013\n", b"")

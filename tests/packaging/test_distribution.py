@@ -1,0 +1,81 @@
+"""The lock, the licence files and the wheel: what a user gets who is not us."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LOCK = (ROOT / ".ci/constraints.txt").read_text("utf-8")
+
+
+def pins() -> dict[str, str]:
+    """The versions in the lock by canonical name."""
+    lines = [line for line in LOCK.splitlines() if not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in (x.split("==") for x in lines)}
+
+
+def test_the_lock_pins_every_dependency_within_its_range():
+    """`make run` would install whatever is newest that day, or nothing that fits."""
+    wanted = [Requirement(x) for x in PROJECT["dependencies"]]
+    wanted += [Requirement(x) for x in PROJECT["optional-dependencies"]["dev"]]
+    wanted += [Requirement("setuptools>=77")]
+    locked = pins()
+    wrong = [
+        str(x)
+        for x in wanted
+        if not x.specifier.contains(locked.get(canonicalize_name(x.name), "0"))
+    ]
+    assert wrong == []
+
+
+def test_the_lock_names_no_place():
+    """The lock would work on one machine only: an index, a path, a checkout."""
+    assert re.findall(r".*(?:://|@|/|\\).*", LOCK.split("\n", 1)[1]) == []
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    """The wheel, built from a copy so that nothing is left behind in the checkout."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "sim", copy / "sim", ignore=shutil.ignore_patterns("__pycache__"))
+    build = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
+    subprocess.run([sys.executable, "-c", build], cwd=copy, check=True, capture_output=True)
+    (built,) = (copy / "dist").glob("*.whl")
+    return zipfile.ZipFile(built)
+
+
+def test_the_wheel_holds_every_module_and_the_data_that_the_command_needs(wheel):
+    """An installed podsim would lack a package or a catalogue that a checkout has."""
+    tracked = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "sim").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = {name for name in wheel.namelist() if name.startswith("sim/")}
+    assert packed == tracked
+    assert "sim/data/quickstart.yaml" in packed
+
+
+def test_the_wheel_carries_licence_and_attribution(wheel):
+    """The data's licences ask for the notice to travel along."""
+    names = {Path(name).name for name in wheel.namelist() if "dist-info" in name}
+    assert {"LICENSE", "NOTICE"} <= names
+
+
+def test_the_licence_is_the_whole_apache_text():
+    """The declared licence would not be the one that lies in the repository."""
+    text = (ROOT / "LICENSE").read_text("utf-8")
+    assert PROJECT["license"] == "Apache-2.0"
+    assert "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in text
+    assert "END OF TERMS AND CONDITIONS" in text

@@ -1,0 +1,61 @@
+"""What a verb may import: start-up time is decided here."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+HEAVY = {"numpy", "pydantic", "simpy", "pyarrow", "pandas", "matplotlib", "scipy", "rich", "ruamel"}
+NOT_FOR_A_RUN = {"pandas", "matplotlib", "scipy.stats"}
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after ``podsim <arguments>``."""
+    program = (
+        "import sys\n"
+        "from sim.cli import main\n"
+        f"code = main({list(arguments)!r}, standalone_mode=False)\n"
+        "print('LOADED', *sys.modules)\n"
+        "sys.exit(code)\n"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(child.stdout.rsplit("LOADED ", 1)[1].split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["init", "--help"]])
+def test_help_loads_click_and_nothing_heavy(arguments):
+    """Asking for help would take a second."""
+    assert modules_after(*arguments) & HEAVY == set()
+
+
+def test_help_answers_in_under_three_tenths_of_a_second():
+    """The command would feel slow before it has done anything (best of three, shared machines)."""
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "sim.cli", "--help"], capture_output=True, check=True)
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.3
+
+
+def test_a_run_loads_no_pandas_matplotlib_or_scipy_stats():
+    """Every run would pay up to a second for libraries that only notebooks and plots need."""
+    loaded = modules_after(
+        *("run", "scenarios/quickstart.yaml", "--seeds", "2", "--jobs", "1", "--no-store")
+    )
+    assert "sim.runner" in loaded
+    assert loaded & NOT_FOR_A_RUN == set()
+
+
+def test_the_package_itself_imports_nothing_heavy():
+    """`import sim` in a notebook or script would load every library at once."""
+    child = subprocess.run(
+        [sys.executable, "-c", "import sim, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(child.stdout.split()) & HEAVY == set()
