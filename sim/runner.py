@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -64,15 +64,16 @@ class Runs:
         import pandas as pd
 
         frames = [getattr(result, table).to_pandas() for result in self.runs]
-        return pd.concat(frames, ignore_index=True)
+        stacked: pd.DataFrame = pd.concat(frames, ignore_index=True)
+        return stacked
 
 
 def run(
     scenario: "str | Path | dict[str, Any] | ScenarioSet",
     *,
-    variants: tuple[str, ...] | None = None,
+    variants: Sequence[str] = (),
     seeds: tuple[int, ...] | None = None,
-    settings: tuple[str, ...] = (),
+    settings: Sequence[str] = (),
     jobs: int = 1,
     check: bool = False,
     store: Path | None = None,
@@ -85,13 +86,11 @@ def run(
     folder. Raises ``ScenarioError`` with every fault of the input at once.
     """
     if isinstance(scenario, ScenarioSet):
-        loaded = scenario
+        loaded = scenario.variant(variants) if variants else scenario
     elif isinstance(scenario, dict):
-        loaded = load_dict(scenario, settings)
+        loaded = load_dict(scenario, settings, variants=variants)
     else:
-        loaded = load(Path(scenario), settings)
-    if variants is not None:
-        loaded = loaded.variant(variants)
+        loaded = load(scenario, settings, variants=variants)
     return run_set(loaded, seeds=seeds, jobs=jobs, check=check, store=store)
 
 
@@ -165,7 +164,8 @@ class _Task:
             where = f"{result.facts.scenario} {result.variant} seed {result.seed}"
             raise InvariantError("\n".join(f"{where}: {text}" for text in violations))
         if self.store is not None:
-            write(result, self.store, self.scenarios, self.scenario)
+            resolved = self.scenario.model_dump(mode="json", by_alias=True)
+            write(result, self.store, self.scenarios.scenario_hash, resolved)
         if self.keep_tables:
             return result
         return replace(
