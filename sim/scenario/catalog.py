@@ -79,8 +79,8 @@ def kv_blocks(engine: Engine) -> int:
 
 def _does_not_fit(engine: Engine, memory: float, weights: float) -> str:
     return (
-        f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} GPU"
-        f" x {memory / GIB:.1f} GiB - {weights / GIB:.1f} GiB of weights - "
+        f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} x "
+        f"{memory / GIB:.1f} GiB of {engine.gpu} - {weights / GIB:.1f} GiB of weights - "
         f"{engine.tensor_parallel} x {engine.workspace / GIB:.1f} GiB of workspace leaves no room "
         "for one KV block; raise tensorParallel or take a larger gpu"
     )
