@@ -115,7 +115,9 @@ def mser5(values: Floats) -> int | None:
         raise ValueError(f"MSER-5 needs {MSER_LEAST_VALUES} values; got {len(values)}")
     batches = len(values) // MSER_BATCH
     means = values[: batches * MSER_BATCH].reshape(batches, MSER_BATCH).mean(axis=1)
-    means = means - means.mean()  # keeps the difference of squares below exact enough
+    # Centred and freed of rounding noise, so that a constant series has no variance at all.
+    scale = float(np.abs(means).max()) or 1.0
+    means = np.round((means - means.mean()) / scale, 9)
     kept = np.arange(batches, 0, -1, dtype=np.float64)
     sums = np.cumsum(means[::-1])[::-1]
     squares = np.cumsum((means**2)[::-1])[::-1]

@@ -1,0 +1,200 @@
+"""Results on disk: one folder per run, replaced as a whole or not at all.
+
+``<root>/<scenario>-<hash8>/<variant>/seed-<n>/`` holds ``requests.parquet``,
+``placements.parquet``, ``pods.parquet``, ``summary.json`` and ``manifest.json``.
+A run is written into a folder beside its place and renamed into it. The result
+it replaces is kept under another name until then, and is found there again
+should the process die between the two renames.
+"""
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, fields, replace
+from math import inf, isinf
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sim.errors import UserError
+from sim.results import arrow
+from sim.results.digest import digest
+from sim.results.result import PodTotals, RunFacts, RunResult
+from sim.results.tables import PLACEMENTS, PODS, REQUESTS, Tables
+from sim.results.tables import fields as schema
+
+SCHEMA_VERSION: Final = 1
+NO_VARIANT: Final = "base"
+HASH_DIGITS: Final = 8
+MANIFEST: Final = "manifest.json"
+SUMMARY: Final = "summary.json"
+PREVIOUS: Final = ".previous-"
+UNFINISHED: Final = ".unfinished-"
+TABLES: Final = {"requests": REQUESTS, "placements": PLACEMENTS, "pods": PODS}
+
+
+def folder(root: Path, facts: RunFacts, scenario_hash: str) -> Path:
+    """Where the result of a run belongs."""
+    scenario = f"{facts.scenario}-{scenario_hash[:HASH_DIGITS]}"
+    return root / scenario / (facts.variant or NO_VARIANT) / f"seed-{facts.seed}"
+
+
+def write(
+    result: RunResult,
+    root: Path,
+    scenario_hash: str,
+    scenario: Mapping[str, Any],
+    provenance: Mapping[str, Any] | None = None,
+) -> Path:
+    """Store a result and return its folder; a result that is there already is replaced.
+
+    ``scenario`` is the resolved scenario as JSON has it. ``provenance`` is
+    whatever the caller knows and a pure function cannot: time of day, machine,
+    commit. Raises ``UserError`` when the disk is full or the folder cannot be
+    written; nothing is left behind then and an older result stays.
+    """
+    target = folder(root, result.facts, scenario_hash)
+    manifest = _manifest(result, scenario_hash, scenario, provenance)
+    with _refused(f"cannot store the result in {target}", OSError):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _recover(target)
+        unfinished = target.with_name(f"{UNFINISHED}{target.name}-{os.getpid()}")
+        try:
+            unfinished.mkdir()
+            _write_files(result, unfinished, manifest)
+            _replace(unfinished, target)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    return target
+
+
+def read(path: Path) -> RunResult:
+    """The result in a folder that ``write`` returned.
+
+    Raises ``UserError`` when there is none, when another version of podsim
+    wrote it in another form, or when its tables are not those of its digest.
+    """
+    with _refused(f"cannot read a result from {path}", OSError, KeyError, ValueError):
+        _recover(path)
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        version = manifest["schema_version"]
+        if version != SCHEMA_VERSION:
+            raise UserError(
+                f"{path}: stored in form {version}, this podsim reads form {SCHEMA_VERSION}; "
+                "run the scenario again"
+            )
+        tables = Tables(**{name: arrow.read(path / f"{name}.parquet") for name in TABLES})
+        result = RunResult(
+            facts=_facts(manifest["facts"]),
+            requests_table=tables.requests,
+            placements_table=tables.placements,
+            pods_table=tables.pods,
+            summary=json.loads((path / SUMMARY).read_text(encoding="utf-8")),
+            warnings=tuple(manifest["warnings"]),
+            digest=manifest["digest"],
+            manifest=manifest,
+        )
+    declared = all(
+        arrow.matches(getattr(tables, name), schema(columns)) for name, columns in TABLES.items()
+    )
+    if not declared or digest(tables) != result.digest:
+        raise UserError(f"{path}: the tables are not those of the digest; run the scenario again")
+    return result
+
+
+def _manifest(
+    result: RunResult,
+    scenario_hash: str,
+    scenario: Mapping[str, Any],
+    provenance: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What is needed to repeat the run and to tell whether a repetition is the same."""
+    from importlib.metadata import version
+
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "podsim": version("podsim"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "pyarrow": arrow.VERSION,
+        "scenario_hash": scenario_hash,
+        "variant": result.variant,
+        "seed": result.seed,
+        "digest": result.digest,
+        "warnings": list(result.warnings),
+        "facts": _plain_facts(result.facts),
+        "scenario": dict(scenario),
+    }
+    if provenance is not None:
+        manifest["provenance"] = dict(provenance)
+    return manifest
+
+
+def _plain_facts(facts: RunFacts) -> dict[str, Any]:
+    """The facts for JSON, which knows no infinity: a run to the end has no window end."""
+    plain = asdict(facts)
+    if isinf(facts.window_end_s):
+        plain["window_end_s"] = None
+    return plain
+
+
+def _facts(plain: Mapping[str, Any]) -> RunFacts:
+    facts = RunFacts(**{field.name: plain[field.name] for field in fields(RunFacts)})
+    return replace(
+        facts,
+        window_end_s=inf if facts.window_end_s is None else facts.window_end_s,
+        pods=tuple(facts.pods),
+        opened=tuple(PodTotals(**totals) for totals in plain["opened"]),
+        closed=tuple(PodTotals(**totals) for totals in plain["closed"]),
+    )
+
+
+def _write_files(result: RunResult, place: Path, manifest: Mapping[str, Any]) -> None:
+    for name in TABLES:
+        arrow.write(getattr(result, f"{name}_table"), place / f"{name}.parquet")
+    for name, document in ((SUMMARY, result.summary), (MANIFEST, manifest)):
+        text = json.dumps(document, indent=2, allow_nan=False)
+        (place / name).write_text(text + "\n", encoding="utf-8")
+
+
+def _replace(unfinished: Path, target: Path) -> None:
+    """Put a finished folder in its place; what stood there comes back if that fails."""
+    previous = _previous(target)
+    if target.exists():
+        target.rename(previous)
+    try:
+        unfinished.rename(target)
+    except BaseException:
+        _recover(target)
+        raise
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def _recover(target: Path) -> None:
+    """Finish what a writer that died between its two renames has begun."""
+    previous = _previous(target)
+    if not previous.exists():
+        return
+    if target.exists():
+        shutil.rmtree(previous)
+    else:
+        previous.rename(target)
+
+
+def _previous(target: Path) -> Path:
+    return target.with_name(f"{PREVIOUS}{target.name}")
+
+
+@contextmanager
+def _refused(failure: str, *errors: type[Exception]) -> Iterator[None]:
+    """Tell the user what the disk, or a file that is not what it should be, has refused."""
+    try:
+        yield
+    except errors as error:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise UserError(f"{failure}: {reason}") from error

@@ -1,0 +1,188 @@
+"""Every figure of one small run, worked out by hand from ``builders.mixed_run``."""
+
+import json
+
+import pytest
+
+from sim.request import Status
+from sim.results.metrics import METRICS, flatten, metric
+from sim.results.result import PodTotals
+from tests.results.builders import Book, facts, mixed_run
+
+SUMMARY = mixed_run().summary
+FIGURES = dict(flatten(SUMMARY))
+
+# The window [10, 20) sees eight arrivals, at 10, 12, 13, 15, 16, 17, 18 and 19 s.
+BY_HAND = {
+    "requests": 8,
+    "requests_completed": 3,
+    "requests_censored": 2,
+    "requests_censored_before_first_token": 2,
+    "requests_rejected": 1,
+    "requests_failed": 1,
+    "requests_cancelled": 1,
+    # 1, 1, 1 (the failed one) and 3 s are known, two are still growing: ranks 2.5 and 4.5 of 0..5
+    "ttft_s.p50": 2.0,
+    "ttft_s.p90": None,
+    "ttft_s.p95": None,
+    "ttft_s.p99": None,
+    "ttft_s.mean": None,
+    # (14 - 11) / 3 and (17 - 15) / 4; the answer of one token has none
+    "tpot_s.mean": 0.75,
+    "tpot_s.p50": 0.75,
+    "tpot_s.p90": 0.95,
+    "tpot_s.p95": 0.975,
+    "tpot_s.p99": 0.995,
+    # 1, 4 and 5 s are known, two are still growing
+    "e2e_s.p50": 5.0,
+    "e2e_s.p90": None,
+    "e2e_s.p95": None,
+    "e2e_s.p99": None,
+    "e2e_s.mean": None,
+    # 0, 0, 0.5, 1 and 1 s are known, one is still growing; the cancelled one was never admitted
+    "queue_s.p50": 0.75,
+    "queue_s.p90": None,
+    "queue_s.p95": None,
+    "queue_s.p99": None,
+    "queue_s.mean": None,
+    "stream_tokens_per_s.p50": 1.5,
+    "stream_tokens_per_s.p5": 1.05,
+    # (90 - 40 + 60 - 10) tokens in 10 s on 4 GPUs
+    "output_tokens_per_s": 10.0,
+    "output_tokens_per_gpu_s": 2.5,
+    # 10, 50, 60, 100, 150, 200, 300, 400
+    "prompt_tokens.mean": 158.75,
+    "prompt_tokens.p50": 125.0,
+    "prompt_tokens.p95": 365.0,
+    # 96 of 200, 0 of 300, 384 of 400, 50 of 150, 48 of 100
+    "prompt_cache_hit_ratio": 578 / 1150,
+    "prompt_cache_hit_ratio_mean": (0.48 + 0.0 + 0.96 + 1 / 3 + 0.48) / 5,
+    "requests_with_hit_ratio": 4 / 5,
+    "placements.total": 7,
+    "placements.by_outcome.migrated": 1,
+    "placements.by_outcome.new": 2,
+    "placements.by_outcome.spill": 1,
+    "placements.by_outcome.sticky": 2,
+    "placements.by_outcome.unkeyed": 1,
+    "placements.by_reason.not_ready": 1,
+    "placements.by_reason.waiting": 1,
+    "spill_ratio": 1 / 7,
+    "migration_ratio": 1 / 7,
+    "error_ratio": 2 / 8,
+    "preemptions": 3,
+    "recomputed_tokens": 400,
+    # 0.1, 0.3, 0.5 and 0.7; the polls at 9 s came before the window
+    "kv_usage.mean": 0.4,
+    "kv_usage.p95": 0.67,
+    "pod_requests.qwen-0": 3,
+    "pod_requests.qwen-1": 4,
+    # A from 5 to 14 s, C from 13 to 14 s; B has not sent its last request
+    "session_s.p50": 5.0,
+    "session_s.p95": 8.6,
+    # ends at 12, 14 and 17 s, two agents, 10 s; the request without an agent is nobody's turn
+    "turns_per_agent_hour": 540.0,
+    # attained by the answer of one token; missed by two slow, one refused, one broken off;
+    # unknown for the two in flight, which have waited 2 s and 1 s of 2.5 s
+    "slo_attainment": 1 / 5,
+    "goodput_requests_per_s": 0.1,
+}
+
+
+@pytest.mark.parametrize("key", BY_HAND)
+def test_figure_is_what_a_pencil_says(key: str) -> None:
+    """The figure would not be what its definition in ``metrics`` says."""
+    due = BY_HAND[key]
+    assert FIGURES[key] == (None if due is None else pytest.approx(due, rel=1e-12))
+
+
+def test_no_figure_is_left_out_of_the_hand_count() -> None:
+    """A new figure would be reported that nobody has ever checked by hand."""
+    assert set(FIGURES) == set(BY_HAND)
+
+
+def test_every_figure_is_declared_and_every_declaration_reported() -> None:
+    """A figure would have no unit, direction and definition, or a definition no figure."""
+    used = {metric(key).key for key in FIGURES}
+    assert used == {declared.key for declared in METRICS}
+    with pytest.raises(KeyError):
+        metric("ttft_ms.p95")
+
+
+def test_declarations_say_something() -> None:
+    """A reader of the report would find a figure without a unit or a meaning."""
+    for declared in METRICS:
+        assert declared.unit
+        assert len(declared.definition) > 10
+        assert declared.better in {"up", "down", "none"}
+        assert 0.0 <= declared.margin < 1.0
+
+
+def test_summary_is_strict_json() -> None:
+    """C42, C75: NaN or Infinity would make the document unreadable for other programs."""
+    assert json.loads(json.dumps(SUMMARY, allow_nan=False)) == SUMMARY
+
+
+def test_objectives_are_reported_only_when_given() -> None:
+    """Scenarios without objectives would report an attainment of nothing."""
+    book = Book()
+    book.answered(1.0, 0.5)
+    assert "slo_attainment" not in book.freeze(facts()).summary
+    only_ttft = book.freeze(facts(slo_ttft_s=1.0)).summary
+    assert only_ttft["slo_attainment"] == 1.0
+    assert only_ttft["goodput_requests_per_s"] == pytest.approx(0.01)
+
+
+def test_a_request_that_has_waited_beyond_the_objective_has_missed_it() -> None:
+    """A jam would raise the attainment, since those stuck in it were left out."""
+    book = Book()
+    book.answered(1.0, 0.5)
+    book.request(50.0, status=Status.IN_FLIGHT)
+    assert book.freeze(facts(slo_ttft_s=1.0)).summary["slo_attainment"] == 0.5
+
+
+def test_window_is_half_open_and_by_arrival() -> None:
+    """A request at the end of the window would count twice over adjacent windows, one that
+    only ends inside it would count although it arrived before."""
+    book = Book()
+    for arrival_s in (9.0, 10.0, 19.0, 20.0):
+        book.answered(arrival_s, ttft_s=arrival_s, stream_s=5.0, output_tokens=2)
+    summary = book.freeze(facts(window_start_s=10.0, window_end_s=20.0, end_s=50.0)).summary
+    assert summary["requests"] == summary["requests_completed"] == 2
+    assert summary["ttft_s"]["mean"] == 14.5
+
+
+def test_a_run_to_the_end_measures_to_its_last_event() -> None:
+    """A finite replay would divide by an infinite window, or lose its last request."""
+    book = Book()
+    book.answered(0.0, ttft_s=2.0)
+    book.answered(4.0, ttft_s=4.0)
+    result = book.freeze(
+        facts(
+            window_end_s=float("inf"),
+            end_s=8.0,
+            closed=(PodTotals(emitted_tokens=2),),
+            agents=1,
+            slo_ttft_s=9.0,
+        )
+    )
+    assert result.summary["output_tokens_per_s"] == 0.25
+    assert result.summary["goodput_requests_per_s"] == 0.25
+    assert result.summary["turns_per_agent_hour"] == 0.0
+
+
+def test_policies_without_a_home_have_no_spill_ratio() -> None:
+    """Least-loaded would be praised for spilling nothing."""
+    book = Book()
+    book.answered(1.0, 0.5)
+    summary = book.freeze(facts()).summary
+    assert summary["spill_ratio"] is None
+    assert summary["migration_ratio"] is None
+    assert summary["placements"]["total"] == 1
+
+
+def test_an_arrival_within_a_nanosecond_of_a_boundary_has_not_queued_backwards() -> None:
+    """A queue time of -1e-9 s would stand in the report."""
+    book = Book()
+    request = book.request(10.0, end_s=12.0)
+    book.attempt(request, 10.0, 10.0 - 1e-9, 11.0)
+    assert book.freeze(facts()).summary["queue_s"]["p50"] == 0.0
