@@ -207,11 +207,10 @@ class DelayForms(Model):
             refuse([("mixture", "needs at least one part")])
         return self
 
-    def draw(
-        self, generator: np.random.Generator, size: int, cap_s: float = MAX_DURATION_S
-    ) -> Delays:
+    def draw(self, generator: np.random.Generator, size: int, cap_s: float | None = None) -> Delays:
         """``size`` independent delays in seconds, at most ``cap_s``, rounded to 1 µs."""
-        values = np.minimum(self._raw(generator, size), cap_s)
+        longest_s = MAX_DURATION_S if cap_s is None else cap_s
+        values = np.minimum(self._raw(generator, size), longest_s)
         return np.rint(values * 1e6) / 1e6
 
     def _raw(self, generator: np.random.Generator, size: int) -> Delays:

@@ -1,0 +1,148 @@
+"""What a scenario may say about coding agents, and the parameter sets that say the rest."""
+
+import json
+from importlib.resources import files
+from typing import Any, Final, Literal, Self, TypeAlias
+
+from pydantic import ConfigDict, model_validator
+from pydantic.alias_generators import to_camel
+
+from sim.scenario.fields import (
+    Duration,
+    Model,
+    PositiveTokens,
+    Probability,
+    Tokens,
+    count,
+    number,
+    refuse,
+)
+from sim.workload.distributions import Count, Delay
+
+NESTED: Final = ("sharedPrefix", "compaction")
+"""Parameters of which a scenario may give a part."""
+
+AgentCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
+FamilyCount: TypeAlias = count(1, 10**5)  # type: ignore[valid-type]
+SessionCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
+Exponent: TypeAlias = number(0.0, 10.0)  # type: ignore[valid-type]
+
+
+class SharedPrefix(Model):
+    """The tool and system prompt: one text per family, family k as likely as k^-zipf."""
+
+    tokens: Tokens
+    families: FamilyCount
+    zipf: Exponent
+
+
+class Compaction(Model):
+    """When the next prompt passes ``threshold`` of the context, it is rewritten to ``prompt``."""
+
+    threshold: Probability
+    prompt: Count
+
+
+class AgentsSpec(Model):
+    """Closed loop: each agent works through one session after the other.
+
+    What is not given is as ``set`` says (``sim/data/agent_sets.json``). A
+    session makes at most ``turns`` requests. Its first prompt is fresh or
+    resumed; each later one is ``growth`` tokens longer, what it sends back of
+    the answer included, until it would pass ``maxContext``: then the session
+    ends, or is compacted. ``think`` passes before each request, at most
+    ``thinkCap``; a ``think`` of one's own is not capped unless asked for.
+    ``start`` is where agents begin: at turn 1 of a session, or in the middle
+    of one, with cold caches either way.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"required": ["kind", "agents"]})
+
+    kind: Literal["agents"]
+    agents: AgentCount
+    set: Literal["A", "B"] = "A"
+    start: Literal["fresh", "mid-session"] = "fresh"
+    ramp: Duration = 30.0
+    sessions_per_agent: SessionCount | None = None
+    reuse_output: bool = True
+    turns: Count
+    fresh_share: Probability
+    fresh_prompt: Count
+    resumed_prompt: Count
+    shared_prefix: SharedPrefix
+    growth: Count
+    output: Count
+    think: Delay
+    think_cap: Duration | None = None
+    max_context: PositiveTokens
+    at_context_limit: Literal["end", "compact"]
+    compaction: Compaction
+    early_edit_share: Probability
+
+    @model_validator(mode="before")
+    @classmethod
+    def _completed(cls, written: Any) -> Any:
+        return completed(written) if isinstance(written, dict) else written
+
+    @model_validator(mode="after")
+    def _leaves_room(self) -> Self:
+        if self.shared_prefix.tokens >= self.prompt_limit:
+            most = self.prompt_limit
+            refuse([("sharedPrefix", f"must be shorter than the longest prompt, {most} tokens")])
+        return self
+
+    @property
+    def prompt_limit(self) -> int:
+        """The longest prompt in tokens: a longer one ends the session or is compacted."""
+        if self.at_context_limit == "end":
+            return self.max_context
+        return int(self.max_context * self.compaction.threshold)
+
+    @property
+    def finite(self) -> bool:
+        """Whether the agents stop by themselves."""
+        return self.sessions_per_agent is not None
+
+    @property
+    def agents_total(self) -> int:
+        """Closed-loop agents."""
+        return int(self.agents)
+
+    def files(self) -> tuple[str, ...]:
+        """Files that the workload reads: none beside podsim's own."""
+        return ()
+
+
+def completed(written: dict[str, Any]) -> dict[str, Any]:
+    """``written`` with the parameters of its set where it gives none."""
+    given = {to_camel(key): value for key, value in written.items()}
+    result = dict(parameters(str(given.get("set", "A"))))
+    if "think" in given:
+        del result["thinkCap"]
+    for key, value in given.items():
+        if key in NESTED and isinstance(value, dict):
+            part = {to_camel(name): number for name, number in value.items()}
+            result[key] = result[key] | part
+        else:
+            result[key] = value
+    return result
+
+
+def parameters(name: str) -> dict[str, Any]:
+    """The keys of a set; those of set A for a name that does not exist."""
+    text = files("sim").joinpath("data/agent_sets.json").read_text(encoding="utf-8")
+    sets = json.loads(text)["sets"]
+    own = sets.get(name, sets["A"])
+    base = sets[own["like"]] if "like" in own else {}
+    whole: dict[str, Any] = _frozen(base | own)
+    whole.pop("like", None)
+    return whole
+
+
+def _frozen(value: Any) -> Any:
+    """JSON arrays as tuples, which is what frozen models hold."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return value

@@ -1,0 +1,176 @@
+"""Closed loop: agents that work through one drawn session after the other.
+
+Everything an agent will do in a session is drawn from the session's own
+stream when it begins, so that the list of requests depends on the seed and on
+nothing that the cluster does. The think time before a turn starts when the
+turn before it has ended; the one before a session, when the session before it
+has ended.
+
+A turn that is not completed ends its session: the agent goes on with its next
+one, after the think time but not before ``PAUSE_S``, lest a cluster that
+refuses at once be asked for ever at one instant.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from sim.content import Node
+from sim.kernel import Order
+from sim.ports import WorkloadContext
+from sim.registry import family
+from sim.request import Request, Status
+from sim.workload.agent_spec import AgentsSpec
+from sim.workload.agent_turns import Session, SessionSource
+from sim.workload.conversation import ALL, Conversation
+
+PAUSE_S: Final = 1.0
+"""The least time between a turn that was not completed and the agent's next request."""
+
+PAST_SESSIONS: Final = 1024
+"""Sessions among which agents that start in the middle of one are dealt their place."""
+
+
+@family(AgentsSpec)
+class Agents:
+    """The agents of one workload and what they share: parameters and prompt families."""
+
+    def __init__(self, spec: AgentsSpec, context: WorkloadContext) -> None:
+        self.finite = spec.finite
+        self.spec = spec
+        self.context = context
+        self.source = SessionSource(spec)
+        self.families = [Node() for _ in range(spec.shared_prefix.families)]
+        self.broken_off = 0
+        self._working = spec.agents
+
+    def start(self) -> None:
+        """Schedule the first request of every agent, uniformly over the ramp."""
+        past = self._past() if self.spec.start == "mid-session" else None
+        for index in range(self.spec.agents):
+            generator = self.context.streams.get(f"workload/{self.context.name}/agent/{index}")
+            offset_us = int(generator.random() * self.spec.ramp * 1e6)
+            agent = Agent(self, index)
+            if past is None:
+                agent.begin_session()
+            else:
+                agent.join(*past.place(generator))
+            self.context.kernel.at(offset_us / 1e6, Order.ARRIVAL, agent.send)
+
+    def counts(self) -> dict[str, int]:
+        """Sessions that ended early because a turn was not completed."""
+        return {"sessions_broken_off": self.broken_off}
+
+    def retire(self) -> None:
+        """An agent has ended its last session."""
+        self._working -= 1
+        if self._working == 0:
+            self.context.finished()
+
+    def _past(self) -> "Past":
+        generator = self.context.streams.get(f"workload/{self.context.name}/past")
+        return Past([self.source.draw(generator) for _ in range(PAST_SESSIONS)])
+
+
+class Past:
+    """Sessions laid end to end: a random point falls into a long one more often.
+
+    That is what one sees of agents at work at a random moment.
+    """
+
+    def __init__(self, sessions: list[Session]) -> None:
+        self._sessions = sessions
+        self._ends = np.cumsum([len(session.prompt_tokens) for session in sessions])
+
+    def place(self, generator: np.random.Generator) -> tuple[Session, int]:
+        """A session and the index of one of its turns, every turn of all equally likely."""
+        point = int(generator.integers(0, self._ends[-1]))
+        index = int(np.searchsorted(self._ends, point, side="right"))
+        session = self._sessions[index]
+        return session, point - int(self._ends[index]) + len(session.prompt_tokens)
+
+
+class Agent:
+    """One agent: at most one request in flight."""
+
+    __slots__ = (
+        "_agent_id",
+        "_agents",
+        "_conversation",
+        "_key",
+        "_number",
+        "_session",
+        "_session_id",
+        "_stream",
+        "_turn",
+    )
+
+    def __init__(self, agents: Agents, index: int) -> None:
+        self._agents = agents
+        self._agent_id = f"{agents.context.name}/{index}"
+        self._stream = f"workload/{agents.context.name}/agent/{index}"
+        self._number = -1
+        self._turn = 0
+
+    def begin_session(self) -> None:
+        """Draw the next session; its first turn is what ``send`` will send."""
+        agents = self._agents
+        stream = f"{self._stream}/session/{self._number + 1}"
+        self.join(agents.source.draw(agents.context.streams.get(stream)), 0)
+
+    def join(self, session: Session, turn: int) -> None:
+        """Be in ``session``, about to send the turn of this index."""
+        self._number += 1
+        self._session = session
+        self._session_id = f"{self._agent_id}/{self._number}"
+        self._turn = turn
+        agents = self._agents
+        self._key = agents.context.streams.key(f"{self._stream}/session/{self._number}")
+        shared_tokens = min(agents.spec.shared_prefix.tokens, session.prompt_tokens[0])
+        self._conversation = Conversation(agents.families[session.family], shared_tokens)
+
+    def send(self) -> None:
+        """Send the present turn."""
+        agents = self._agents
+        session = self._session
+        turn = self._turn
+        following = turn + 1
+        last = following == len(session.prompt_tokens)
+        prompt_tokens = session.prompt_tokens[turn]
+        output_tokens = session.output_tokens[turn]
+        conversation = self._conversation
+        prompt = conversation.ask(prompt_tokens, session.kept_tokens[turn])
+        sent_back = last or (
+            agents.spec.reuse_output
+            and session.kept_tokens[following] == ALL
+            and session.prompt_tokens[following] >= prompt_tokens + output_tokens
+        )
+        request = Request(
+            self._session_id,
+            self._agent_id,
+            following,
+            self._key,
+            prompt,
+            conversation.answer(prompt, output_tokens, sent_back),
+            output_tokens,
+            self._ended,
+            agents.context.name,
+            closes_session=last,
+        )
+        agents.context.proxy.submit(request)
+
+    def _ended(self, request: Request) -> None:
+        agents = self._agents
+        completed = request.status == Status.COMPLETED
+        agents.broken_off += not completed
+        self._turn += 1
+        if not completed or self._turn == len(self._session.prompt_tokens):
+            if self._number + 1 == agents.spec.sessions_per_agent:
+                agents.retire()
+                return
+            self.begin_session()
+        pause_s = self._session.think_s[self._turn]
+        if not completed:
+            pause_s = max(pause_s, PAUSE_S)
+        kernel = agents.context.kernel
+        kernel.at(kernel.now_s + pause_s, Order.ARRIVAL, self.send)
