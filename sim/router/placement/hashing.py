@@ -10,8 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 from sim.request import RequestView
 from sim.router.views import PodAdded, PodRemoved
-from sim.scenario.fields import quantity
-from sim.units import parse_count
+from sim.scenario.fields import whole
 
 HASH_SPACE: Final = 2**64
 
@@ -30,7 +29,7 @@ SessionHeaders: TypeAlias = Annotated[
 
 VirtualNodes: TypeAlias = Annotated[
     int,
-    quantity("a whole number", "100", parse_count, 1, 1000, True),
+    whole(1, 1000),
     Field(description="Points of each pod on the hash ring, 1 to 1000."),
 ]
 

@@ -1,7 +1,7 @@
 """Policies that hash the session key on a ring of pods: no memory, the same home for all."""
 
 from itertools import compress
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from sim.request import Outcome, Reason, RequestView
 from sim.router.placement.hashing import HashRing, SessionHeaders, VirtualNodes, session_key
 from sim.router.placement.ties import Rotation, least_loaded, ready_pods
 from sim.router.views import Place, PodAdded, PodRemoved, PodView, PolicyContext
-from sim.scenario.fields import Model, count
+from sim.scenario.fields import Model, whole
 
 
 class ConsistentHashSpec(Model):
@@ -27,7 +27,7 @@ class BoundedRingSpec(Model):
     kind: Literal["bounded-ring"] = "bounded-ring"
     headers: SessionHeaders = ()
     virtual_nodes: VirtualNodes = 100
-    max_load_percent: count(100, 100_000) = Field(  # type: ignore[valid-type]
+    max_load_percent: Annotated[int, whole(100, 100_000)] = Field(
         default=125,
         description="Most that a pod may carry, in percent of the mean load of the ready pods, "
         "100 to 100000.",
@@ -36,7 +36,7 @@ class BoundedRingSpec(Model):
         default="default",
         description="default rounds the bound up to a whole request, strict does not.",
     )
-    floor: count(0, 1) = Field(  # type: ignore[valid-type]
+    floor: Annotated[int, whole(0, 1)] = Field(
         default=0,
         description="Least mean load that the bound is computed from, 0 or 1 requests.",
     )

@@ -23,25 +23,20 @@ R15  Only the 64-bit hash of a session's name is kept, per proxy, in memory.
 R16  With a single pod nothing moves.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
 from sim.registry import family
 from sim.request import Outcome, Reason, RequestView
-from sim.router.placement.bindings import SAME_INSTANT_S, Bindings
+from sim.router.placement.bindings import SAME_INSTANT_S, Binding, Bindings
 from sim.router.placement.hashing import HashRing, SessionHeaders, VirtualNodes, session_key
 from sim.router.placement.ties import draw, least_loaded, ready_pods, tie_stream
 from sim.router.views import Place, PodAdded, PodRemoved, PodView, PolicyContext, Tick
-from sim.scenario.fields import Duration, Model, PositiveDuration, count, number, quantity
-from sim.units import parse_duration_s
+from sim.scenario.fields import DURATION, Duration, Model, PositiveDuration, Quantity, real, whole
 
-IdleTimeout = Annotated[
-    float, quantity("a duration", "30m", parse_duration_s, 60.0, 86_400.0, False)
-]
-SweepInterval = Annotated[
-    float, quantity("a duration", "30s", parse_duration_s, 1.0, 86_400.0, False)
-]
+IdleTimeout: TypeAlias = Annotated[float, Quantity("a duration", "30m", DURATION, 60.0, 86_400.0)]
+SweepInterval: TypeAlias = Annotated[float, Quantity("a duration", "30s", DURATION, 1.0, 86_400.0)]
 
 
 class SessionTableSpec(Model):
@@ -53,7 +48,7 @@ class SessionTableSpec(Model):
         default=1800.0,
         description="A session not used for longer than this is forgotten, 1m to 24h (R11).",
     )
-    max_sessions: count(1, 10_000_000) = Field(  # type: ignore[valid-type]
+    max_sessions: Annotated[int, whole(1, 10_000_000)] = Field(
         default=100_000,
         description="Most sessions remembered per backend, 1 to 10M; new ones beyond it go to "
         "their ring home (R12).",
@@ -61,17 +56,17 @@ class SessionTableSpec(Model):
     fresh_for: PositiveDuration = Field(
         default=5.0, description="How long polled engine metrics count as fresh, above 0."
     )
-    kv_full_at: number(0.0, 1.0, True) = Field(  # type: ignore[valid-type]
+    kv_full_at: Annotated[float, real(0.0, 1.0, low_open=True)] = Field(
         default=0.95,
         description="Share of the KV blocks held by running requests from which a pod is "
         "KV-full, above 0 to 1.",
     )
-    waiting_gap: count(1, 1_000_000) = Field(  # type: ignore[valid-type]
+    waiting_gap: Annotated[int, whole(1, 1_000_000)] = Field(
         default=4,
         description="Requests by which a pod that has requests waiting must exceed the least "
         "loaded one to lose a session (R4).",
     )
-    stale_gap: count(1, 1_000_000) = Field(  # type: ignore[valid-type]
+    stale_gap: Annotated[int, whole(1, 1_000_000)] = Field(
         default=8, description="The same without fresh metrics, when the gap decides alone (R5)."
     )
     cooldown: Duration = Field(
@@ -87,7 +82,7 @@ class SessionTableSpec(Model):
         "under light load.",
     )
     virtual_nodes: VirtualNodes = 100
-    max_load_percent: count(100, 100_000) | None = Field(  # type: ignore[valid-type]
+    max_load_percent: Annotated[int, whole(100, 100_000)] | None = Field(
         default=None,
         description="Accepted and ignored (R18): objects made for the bounded ring carry it.",
     )
@@ -132,17 +127,13 @@ class SessionTable:
             return self._place_new(key, pods, now_s)
         if not pods.ready[entry.pod]:  # R10
             pod = self._break_tie(self._least_loaded(pods, now_s))
-            outcome, reason = Outcome.MIGRATED, Reason.NOT_READY
-        else:
-            relief = None
-            if now_s + SAME_INSTANT_S >= entry.movable_s:  # R9
-                relief = self._relief(entry.pod, pods, now_s)
-            if relief is None:
-                return Place(entry.pod, Outcome.STICKY)
-            pod, reason = relief
-            outcome = Outcome.SPILL
-        self._bindings.rebind(entry, pod, now_s + self._cooldown_s)
-        return Place(pod, outcome, reason)
+            return self._move(entry, pod, Outcome.MIGRATED, Reason.NOT_READY, now_s)
+        if now_s + SAME_INSTANT_S >= entry.movable_s:  # R9
+            relief = self._relief(entry.pod, pods, now_s)
+            if relief is not None:
+                pod, reason = relief
+                return self._move(entry, pod, Outcome.SPILL, reason, now_s)
+        return Place(entry.pod, Outcome.STICKY)
 
     def observe(self, fact: PodAdded | PodRemoved | Tick) -> None:
         """Sweep on every tick; follow the membership of the backend."""
@@ -158,6 +149,10 @@ class SessionTable:
         pod = self._break_tie(self._least_loaded(pods, now_s))  # R1
         self._bindings.bind(key, pod, now_s)
         return Place(pod, Outcome.NEW)
+
+    def _move(self, entry: Binding, pod: int, outcome: str, reason: str, now_s: float) -> Place:
+        self._bindings.rebind(entry, pod, now_s + self._cooldown_s)
+        return Place(pod, outcome, reason)
 
     def _relief(self, own: int, pods: PodView, now_s: float) -> tuple[int, str] | None:
         """Where load moves a session of pod ``own`` and why, None to stay (R3-R7)."""
