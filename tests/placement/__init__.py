@@ -1,0 +1,1 @@
+"""Tests of the placement policies, on views driven by hand."""
