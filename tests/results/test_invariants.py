@@ -1,0 +1,151 @@
+"""Each rule finds the run that breaks it, and no other rule is needed to."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from sim.invariants import INVARIANTS, check_all, check_cheap
+from sim.results.result import PodTotals, RunResult
+from tests.results.builders import Book, facts, mixed_run
+
+
+def drained_run() -> RunResult:
+    """Three completed requests on one pod, all of its totals inside the window."""
+    book = Book()
+    for arrival_s in (1.0, 2.0, 30.0):
+        book.answered(arrival_s, ttft_s=0.5, stream_s=2.0, output_tokens=5)
+    for time_s, in_flight in ((0.0, 0), (1.0, 0), (2.0, 1), (3.0, 2), (5.0, 0)):
+        book.recorder.sampled(time_s, 0, in_flight, 0, in_flight, 0.5)
+    totals = PodTotals(emitted_tokens=15, computed_tokens=300, busy_s=7.0)
+    return book.freeze(facts(closed=(totals,)))
+
+
+Break = Callable[[RunResult], RunResult]
+
+
+def cell(table: str, column: str, row: int, value: object) -> Break:
+    """A run in which one cell of one table says something else."""
+
+    def broken(result: RunResult) -> RunResult:
+        whole = getattr(result, f"{table}_table")
+        at = whole.column_names.index(column)
+        values = whole.column(column).to_pylist()
+        values[row] = value
+        field = whole.schema.field(column)
+        changed = whole.set_column(at, field, pa.array(values, field.type))
+        return replace(result, **{f"{table}_table": changed})
+
+    return broken
+
+
+def totals(**changes: float) -> Break:
+    """A run whose pod has counted something else."""
+
+    def broken(result: RunResult) -> RunResult:
+        closed = (replace(result.facts.closed[0], **changes),)
+        return replace(result, facts=replace(result.facts, closed=closed))
+
+    return broken
+
+
+def without_last_placement(result: RunResult) -> RunResult:
+    """A run that has lost an attempt."""
+    placements = result.placements_table
+    return replace(result, placements_table=placements.slice(0, placements.num_rows - 1))
+
+
+BREAKS: dict[str, list[tuple[Break, str]]] = {
+    "INV-1": [
+        (cell("requests", "request_id", 2, 1), "request id is not its row: 1 rows (2)"),
+        (cell("requests", "status", 0, "lost"), "unknown status: 1 rows (0)"),
+        (cell("requests", "status", 0, "in_flight"), "has ended and is in flight, or neither"),
+    ],
+    "INV-2": [
+        (cell("requests", "computed_tokens", 1, 99), "cached + computed is not the prompt"),
+        (cell("requests", "cached_tokens", 1, 1), "cached + computed exceeds the prompt"),
+        (cell("requests", "output_tokens", 1, 0), "a first token and no tokens"),
+        (cell("requests", "first_token_s", 1, None), "tokens without a first token"),
+    ],
+    "INV-4": [
+        (cell("requests", "scheduled_s", 1, 1.9), "scheduled_s before what precedes it"),
+        (cell("placements", "first_token_s", 1, 1.0), "first_token_s before what precedes it"),
+        (cell("requests", "end_s", 2, 200.0), "end_s after the end of the run"),
+        (cell("requests", "arrival_s", 1, 0.5), "arrived before the request above it"),
+    ],
+    "INV-12": [
+        (totals(busy_s=101.0), "qwen-0: busy for 101.0 s of 100.0 s"),
+        (totals(steps=-1), "qwen-0: steps falls by 1"),
+    ],
+    "INV-18": [
+        (cell("pods", "kv_usage", 0, 1.5), "kv_usage outside [0, 1]"),
+        (cell("pods", "waiting", 0, -1), "waiting below zero"),
+        (cell("requests", "hold_s", 0, -0.5), "held for a negative time"),
+    ],
+    "INV-19": [
+        (without_last_placement, "attempts are not its placement rows: 1 rows (2)"),
+        (cell("placements", "attempt", 1, 2), "attempts not numbered 1, 2, ..."),
+        (cell("placements", "request_id", 1, 7), "no such request"),
+        (cell("placements", "dispatch_s", 1, 1.5), "dispatch is not that of the last attempt"),
+    ],
+    "INV-20": [
+        (totals(emitted_tokens=14), "tokens emitted by pods: 14.0, by the tables 15"),
+        (totals(computed_tokens=301), "prompt tokens computed by pods: 301.0, by the tables 300"),
+        (totals(preemptions=1), "preemptions of pods: 1.0, by the tables 0"),
+    ],
+    "INV-21": [
+        (cell("pods", "in_flight", 3, 1), "in_flight of qwen-0 is not what is under way at poll"),
+        (cell("pods", "in_flight", 4, 1), "in_flight of qwen-0 is not what is under way at poll"),
+    ],
+    "INV-22": [
+        (cell("requests", "http_status", 0, 500), "completed and not 200"),
+        (cell("requests", "first_token_s", 0, None), "completed without a first token"),
+        (cell("requests", "status", 0, "rejected"), "rejected after a first token"),
+        (cell("requests", "status", 0, "cancelled"), "cancelled and not 499"),
+    ],
+}
+
+
+def test_sound_runs_break_nothing() -> None:
+    """A rule that cries wolf would stop every run with exit code 4."""
+    assert check_all(drained_run()) == []
+    assert check_all(mixed_run()) == []
+    assert check_all(Book().freeze(facts())) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "broken", "words"),
+    [(rule, broken, words) for rule, cases in BREAKS.items() for broken, words in cases],
+)
+def test_a_broken_run_is_found(rule: str, broken: Break, words: str) -> None:
+    """The rule would be passed by the very run that it exists to stop."""
+    found = [text for text in check_all(broken(drained_run())) if text.startswith(f"{rule}: ")]
+    assert any(words in text for text in found), found
+
+
+def test_littles_law_finds_a_stay_that_ends_before_it_begins() -> None:
+    """A negative time in the system would cancel out in the mean."""
+    found = check_all(cell("requests", "end_s", 0, -50.0)(drained_run()))
+    assert any(text.startswith("INV-11: ") for text in found), found
+
+
+def test_a_violation_names_the_first_offenders() -> None:
+    """A bug report would not say which requests to look at."""
+    run = drained_run()
+    for row in range(3):
+        run = cell("requests", "http_status", row, 500)(run)
+    assert check_all(run) == ["INV-22: completed and not 200: 3 rows (0, 1, 2)"]
+
+
+def test_every_run_pays_for_the_cheap_rules_only() -> None:
+    """A run without --check would sort its tables, or check nothing."""
+    assert check_cheap(totals(emitted_tokens=14)(drained_run())) != []
+    assert check_cheap(without_last_placement(drained_run())) == []
+
+
+def test_rules_are_numbered_and_say_what_they_demand() -> None:
+    """Two rules would share a number, or the table of rules hold an empty line."""
+    assert len({rule.id for rule in INVARIANTS}) == len(INVARIANTS)
+    assert all(rule.statement.endswith(".") for rule in INVARIANTS)
+    assert {rule.id for rule in INVARIANTS} == {*BREAKS, "INV-11"}
