@@ -1,7 +1,7 @@
 """Statistics that are easy to get subtly wrong, each written once.
 
-Percentiles are linear interpolations between order statistics (Hyndman and
-Fan's type 7, numpy's default). A sample may be *censored*: some of its values
+Percentiles are linear interpolations between order statistics (type 7 of
+Hyndman and Fan, numpy's default). A sample may be *censored*: some of its values
 are known only to be larger than what was seen. Such values count as infinite
 in the order, and whatever would have to look at one of them is ``None``.
 Intervals are over independent runs, never over the requests of one run.
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 
+PERCENTILE_METHOD: Final = "linear, type 7"
 MSER_BATCH: Final = 5
 MSER_LEAST_VALUES: Final = 50
 """Fewer values than this make fewer than ten batches, on which MSER-5 says nothing."""

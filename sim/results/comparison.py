@@ -13,8 +13,8 @@ from sim.results.metrics import flatten, metric
 from sim.results.result import RunResult
 from sim.stats import t_interval
 
-NOT_COMPARED: Final = "pod_requests."
-"""A pod's number means nothing across variants and seeds."""
+NOT_COMPARED: Final = ("pod_requests.", "samples.")
+"""A pod's number means nothing across variants and seeds; sizes of samples are no figures."""
 
 
 def compare_variants(results: Sequence[RunResult]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -12,9 +12,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from sim.stats import PERCENTILE_METHOD
+
 Direction: TypeAlias = Literal["up", "down", "none"]
 
-LATENCY_KEYS: Final = ("mean", "p50", "p90", "p95", "p99")
+_LATENCY: Final = ("mean", "p50", "p90", "p95", "p99")
+_MIDDLE: Final = ("mean", "p50", "p95")
+
+DISTRIBUTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "ttft_s": _LATENCY,
+    "tpot_s": _LATENCY,
+    "e2e_s": _LATENCY,
+    "queue_s": _LATENCY,
+    "stream_tokens_per_s": ("p50", "p5"),
+    "prompt_tokens": _MIDDLE,
+    "kv_usage": ("mean", "p95"),
+    "session_s": ("p50", "p95"),
+}
+"""Which figures of which quantity a summary holds; ``p5`` is the fifth percentile."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +59,18 @@ class Metric:
 
 
 def _spread(
-    key: str, unit: str, keys: tuple[str, ...], better: Direction, margin: float, definition: str
+    quantity: str, unit: str, better: Direction, margin: float, definition: str
 ) -> tuple[Metric, ...]:
-    """The figures of one distribution: its mean and percentiles."""
-    mean = "; the mean is over the observed values, null when the p95 falls among the censored"
+    """The figures of one quantity: its mean and percentiles."""
+
+    def wording(figure: str) -> str:
+        if figure == "mean":
+            return f"mean of {definition}; over those observed, null when the p95 is censored"
+        return f"{figure[1:]}th percentile ({PERCENTILE_METHOD}) of {definition}"
+
     return tuple(
-        Metric(
-            f"{key}.{name}",
-            unit,
-            better,
-            margin,
-            f"{'mean' if name == 'mean' else f'{name[1:]}th percentile'} of {definition}"
-            + (mean if name == "mean" else ""),
-        )
-        for name in keys
+        Metric(f"{quantity}.{figure}", unit, better, margin, wording(figure))
+        for figure in DISTRIBUTIONS[quantity]
     )
 
 
@@ -69,14 +82,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "requests",
         "down",
         0.05,
-        "of these, those still queued or running when the run ended: censored for e2e_s",
-    ),
-    Metric(
-        "requests_censored_before_first_token",
-        "requests",
-        "down",
-        0.05,
-        "of these, those without a first token when the run ended: censored for ttft_s",
+        "of these, those still queued or running when the run ended",
     ),
     Metric("requests_rejected", "requests", "down", 0.0, "answered without a first token"),
     Metric("requests_failed", "requests", "down", 0.0, "broken off after dispatch"),
@@ -84,7 +90,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_spread(
         "ttft_s",
         "s",
-        LATENCY_KEYS,
         "down",
         0.05,
         "first token - arrival at the router (hold and queue inside), requests with a first "
@@ -93,18 +98,14 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_spread(
         "tpot_s",
         "s",
-        LATENCY_KEYS,
         "down",
         0.05,
         "(end - first token) / (output tokens - 1), completed requests with 2 tokens or more",
     ),
-    *_spread(
-        "e2e_s", "s", LATENCY_KEYS, "down", 0.05, "end - arrival at the router, completed requests"
-    ),
+    *_spread("e2e_s", "s", "down", 0.05, "end - arrival at the router, completed requests"),
     *_spread(
         "queue_s",
         "s",
-        LATENCY_KEYS,
         "down",
         0.05,
         "first admission by the engine - dispatch by the router, requests admitted",
@@ -112,7 +113,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_spread(
         "stream_tokens_per_s",
         "tokens/s",
-        ("p50", "p5"),
         "up",
         0.03,
         "(output tokens - 1) / (end - first token), completed requests with 2 tokens or more",
@@ -134,7 +134,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_spread(
         "prompt_tokens",
         "tokens",
-        ("mean", "p50", "p95"),
         "none",
         0.02,
         "the prompt length, all requests that arrived in the window",
@@ -198,7 +197,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_spread(
         "kv_usage",
         "ratio",
-        ("mean", "p95"),
         "none",
         0.03,
         "KV blocks held by requests / all blocks, over the polls of all pods inside the window",
@@ -207,7 +205,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_spread(
         "session_s",
         "s",
-        ("p50", "p95"),
         "down",
         0.05,
         "first arrival to last end of a session, sessions whose last request ended in the window",
@@ -219,6 +216,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.02,
         "requests of agents completed inside the window / (agents x its length); null without "
         "agents",
+    ),
+    Metric(
+        "samples.*",
+        "values",
+        "none",
+        0.05,
+        "how many values a figure rests on: observed, and censored because the run ended first",
     ),
     Metric(
         "slo_attainment",

@@ -68,8 +68,8 @@ def _many_censored(summary: dict[str, Any]) -> str | None:
         return None
     return (
         f"{censored} of the {total} requests of the window had not ended when the run did, "
-        f"{summary['requests_censored_before_first_token']} of them without a first token; "
-        "percentiles among them are null, means and percentiles of completed requests flatter"
+        f"{summary['samples']['ttft_s']['censored']} of them without a first token; percentiles "
+        "among them are null, figures over completed requests flatter"
     )
 
 

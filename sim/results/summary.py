@@ -8,7 +8,7 @@ import numpy as np
 from sim.request import Outcome, Status
 from sim.results import arrow
 from sim.results.arrow import Mask, Table, Texts
-from sim.results.metrics import LATENCY_KEYS
+from sim.results.metrics import DISTRIBUTIONS
 from sim.results.result import PodTotals, RunFacts
 from sim.results.tables import Tables
 from sim.stats import Floats, Sample
@@ -115,71 +115,102 @@ def summarise(
     """
     window = Window.of(facts)
     here = window.contains(requests.arrival_s)
-    summary: dict[str, Any] = dict(_counts(requests, here))
-    summary |= _latencies(requests, here)
-    summary |= _throughput(facts, window)
-    summary["prompt_tokens"] = _spread(Sample(requests.prompt_tokens[here]), ("mean", "p50", "p95"))
-    summary |= _hit_ratios(tables.placements, here)
-    summary |= _placements(facts, window, tables.placements)
-    refused = summary["requests_rejected"] + summary["requests_failed"]
-    summary["error_ratio"] = _ratio(refused, summary["requests"])
-    summary |= _pods(facts, window, tables.pods)
-    summary |= _sessions(requests, window, closes_session)
-    summary["turns_per_agent_hour"] = _turns_per_agent_hour(facts, requests, window)
+    hits = _Hits.of(tables.placements, here)
+    samples = {
+        **_latencies(requests, here),
+        "prompt_tokens": Sample(requests.prompt_tokens[here]),
+        "prompt_cache_hit_ratio": Sample(hits.shares),
+        "kv_usage": _kv_usage(window, tables.pods),
+        "session_s": _sessions(requests, window, closes_session),
+    }
+    summary: dict[str, Any] = {
+        **_counts(requests, here),
+        **{
+            quantity: _spread(samples[quantity], figures)
+            for quantity, figures in DISTRIBUTIONS.items()
+        },
+        **_flows(facts, requests, window),
+        **hits.ratios,
+        **_placements(facts, window, tables.placements),
+    }
     if facts.slo_ttft_s is not None or facts.slo_tpot_s is not None:
-        summary |= _objectives(facts, requests, here, window)
+        attained = _attained(facts, requests)
+        samples["slo_attainment"] = _decided(facts, requests, attained, here)
+        fates = samples["slo_attainment"].observed
+        summary["slo_attainment"] = _ratio(float(fates.sum()), len(fates))
+        summary["goodput_requests_per_s"] = window.per_s(
+            _count(attained & window.contains(requests.end_s))
+        )
+    summary["samples"] = {
+        name: {"observed": len(sample.observed), "censored": sample.censored}
+        for name, sample in samples.items()
+    }
     return summary
 
 
-def _counts(requests: RequestColumns, here: Mask) -> dict[str, int]:
-    open_ = here & requests.were(Status.IN_FLIGHT)
+def _counts(requests: RequestColumns, here: Mask) -> dict[str, Any]:
+    total = _count(here)
+    rejected, failed = (
+        _count(here & requests.were(status)) for status in (Status.REJECTED, Status.FAILED)
+    )
     return {
-        "requests": _count(here),
+        "requests": total,
         "requests_completed": _count(here & requests.were(Status.COMPLETED)),
-        "requests_censored": _count(open_),
-        "requests_censored_before_first_token": _count(open_ & np.isnan(requests.first_token_s)),
-        "requests_rejected": _count(here & requests.were(Status.REJECTED)),
-        "requests_failed": _count(here & requests.were(Status.FAILED)),
+        "requests_censored": _count(here & requests.were(Status.IN_FLIGHT)),
+        "requests_rejected": rejected,
+        "requests_failed": failed,
         "requests_cancelled": _count(here & requests.were(Status.CANCELLED)),
+        "error_ratio": _ratio(rejected + failed, total),
     }
 
 
-def _latencies(requests: RequestColumns, here: Mask) -> dict[str, Any]:
+def _latencies(requests: RequestColumns, here: Mask) -> dict[str, Sample]:
     growing = requests.were(Status.IN_FLIGHT)
     ended = requests.were(Status.COMPLETED) | growing
     # An arrival a nanosecond after a step boundary counts as at it.
     queue_s = np.maximum(requests.scheduled_s - requests.dispatch_s, 0.0)
-    e2e_s = requests.end_s - requests.arrival_s
     streamed = here & (requests.stream_s > 0.0)  # an engine without cost takes no time
     tokens_per_s = requests.gaps[streamed] / requests.stream_s[streamed]
     return {
-        "ttft_s": _spread(_sample(requests.ttft_s, here, growing), LATENCY_KEYS),
-        "tpot_s": _spread(_sample(requests.tpot_s, here), LATENCY_KEYS),
-        "e2e_s": _spread(_sample(e2e_s, here & ended, growing), LATENCY_KEYS),
-        "queue_s": _spread(_sample(queue_s, here, growing), LATENCY_KEYS),
-        "stream_tokens_per_s": _spread(Sample(_known(tokens_per_s)), ("p50", "p5")),
+        "ttft_s": _sample(requests.ttft_s, here, growing),
+        "tpot_s": Sample(_known(requests.tpot_s[here])),
+        "e2e_s": _sample(requests.end_s - requests.arrival_s, here & ended, growing),
+        "queue_s": _sample(queue_s, here, growing),
+        "stream_tokens_per_s": Sample(_known(tokens_per_s)),
     }
 
 
-def _throughput(facts: RunFacts, window: Window) -> dict[str, float | None]:
-    tokens_per_s = window.per_s(_total(facts, "emitted_tokens"))
-    per_gpu_s = None if tokens_per_s is None else _ratio(tokens_per_s, facts.gpus)
-    return {"output_tokens_per_s": tokens_per_s, "output_tokens_per_gpu_s": per_gpu_s}
+@dataclass(frozen=True)
+class _Hits:
+    """First admissions of the window's requests: tokens found in the cache, tokens asked for."""
 
+    cached: Floats
+    prompt: Floats
 
-def _hit_ratios(placements: Table, here: Mask) -> dict[str, float | None]:
-    """Three figures that are all called "hit rate" elsewhere; each request counts once."""
-    request = arrow.whole(placements, "request_id")
-    cached = arrow.numbers(placements, "cached_tokens")
-    prompt = arrow.numbers(placements, "prompt_tokens")
-    admitted = np.flatnonzero(~np.isnan(cached) & here[request])
-    _, first = np.unique(request[admitted], return_index=True)
-    cached, prompt = cached[admitted[first]], prompt[admitted[first]]
-    return {
-        "prompt_cache_hit_ratio": _ratio(float(cached.sum()), float(prompt.sum())),
-        "prompt_cache_hit_ratio_mean": Sample((cached / prompt)[prompt > 0.0]).mean(),
-        "requests_with_hit_ratio": _ratio(_count(cached > 0.0), len(cached)),
-    }
+    @staticmethod
+    def of(placements: Table, here: Mask) -> "_Hits":
+        """Read them: of several attempts of a request, the first that was admitted."""
+        request = arrow.whole(placements, "request_id")
+        cached = arrow.numbers(placements, "cached_tokens")
+        prompt = arrow.numbers(placements, "prompt_tokens")
+        admitted = np.flatnonzero(~np.isnan(cached) & (prompt > 0.0) & here[request])
+        _, first = np.unique(request[admitted], return_index=True)
+        rows = admitted[first]
+        return _Hits(cached[rows], prompt[rows])
+
+    @property
+    def shares(self) -> Floats:
+        """The cached share of each prompt."""
+        return self.cached / self.prompt
+
+    @property
+    def ratios(self) -> dict[str, float | None]:
+        """Three figures that are all called "hit rate" elsewhere."""
+        return {
+            "prompt_cache_hit_ratio": _ratio(float(self.cached.sum()), float(self.prompt.sum())),
+            "prompt_cache_hit_ratio_mean": Sample(self.shares).mean(),
+            "requests_with_hit_ratio": _ratio(_count(self.cached > 0.0), len(self.cached)),
+        }
 
 
 def _placements(facts: RunFacts, window: Window, placements: Table) -> dict[str, Any]:
@@ -200,17 +231,32 @@ def _placements(facts: RunFacts, window: Window, placements: Table) -> dict[str,
     }
 
 
-def _pods(facts: RunFacts, window: Window, pods: Table) -> dict[str, Any]:
-    here = window.contains(arrow.numbers(pods, "time_s"))
+def _flows(facts: RunFacts, requests: RequestColumns, window: Window) -> dict[str, Any]:
+    """What passed inside the window, whenever its requests came."""
+    tokens_per_s = window.per_s(_growth(facts, "emitted_tokens"))
+    turns = (
+        requests.were(Status.COMPLETED)
+        & (requests.agent.codes >= 0)
+        & window.contains(requests.end_s)
+    )
     covered = window.length_s > 0.0
     return {
-        "preemptions": _total(facts, "preemptions") if covered else None,
-        "recomputed_tokens": _total(facts, "recomputed_tokens") if covered else None,
-        "kv_usage": _spread(Sample(arrow.numbers(pods, "kv_usage")[here]), ("mean", "p95")),
+        "output_tokens_per_s": tokens_per_s,
+        "output_tokens_per_gpu_s": None if tokens_per_s is None else tokens_per_s / facts.gpus,
+        "turns_per_agent_hour": (
+            window.per_s(_count(turns) * HOUR_S / facts.agents) if facts.agents else None
+        ),
+        "preemptions": _growth(facts, "preemptions") if covered else None,
+        "recomputed_tokens": _growth(facts, "recomputed_tokens") if covered else None,
     }
 
 
-def _sessions(requests: RequestColumns, window: Window, closes: Mask) -> dict[str, Any]:
+def _kv_usage(window: Window, pods: Table) -> Sample:
+    here = window.contains(arrow.numbers(pods, "time_s"))
+    return Sample(arrow.numbers(pods, "kv_usage")[here])
+
+
+def _sessions(requests: RequestColumns, window: Window, closes: Mask) -> Sample:
     """Sessions whose last request has ended, and whose last end lies in the window."""
     session = requests.session.codes
     slots = len(requests.session.words) + 1  # requests without a session share the last one
@@ -221,58 +267,49 @@ def _sessions(requests: RequestColumns, window: Window, closes: Mask) -> dict[st
     closed[session[closes]] = True
     closed[-1] = False
     over = closed & np.isfinite(last_s) & window.contains(last_s)
-    return {"session_s": _spread(Sample(last_s[over] - first_s[over]), ("p50", "p95"))}
+    return Sample(last_s[over] - first_s[over])
 
 
-def _turns_per_agent_hour(
-    facts: RunFacts, requests: RequestColumns, window: Window
-) -> float | None:
-    turns = (
-        requests.were(Status.COMPLETED)
-        & (requests.agent.codes >= 0)
-        & window.contains(requests.end_s)
-    )
-    return window.per_s(_count(turns) * HOUR_S / facts.agents) if facts.agents else None
+def _attained(facts: RunFacts, requests: RequestColumns) -> Mask:
+    """Completed within the objectives; an answer of one token has no time per token to miss."""
+    attained = requests.were(Status.COMPLETED)
+    if facts.slo_ttft_s is not None:
+        attained &= requests.ttft_s <= facts.slo_ttft_s
+    if facts.slo_tpot_s is not None:
+        attained &= ~(requests.tpot_s > facts.slo_tpot_s)
+    return attained
 
 
-def _objectives(
-    facts: RunFacts, requests: RequestColumns, here: Mask, window: Window
-) -> dict[str, float | None]:
-    ttft_limit_s = np.inf if facts.slo_ttft_s is None else facts.slo_ttft_s
-    tpot_limit_s = np.inf if facts.slo_tpot_s is None else facts.slo_tpot_s
-    completed = requests.were(Status.COMPLETED)
-    # A single token has no time per output token, so it cannot miss that objective.
-    attained = completed & (requests.ttft_s <= ttft_limit_s) & ~(requests.tpot_s > tpot_limit_s)
-    waited_s = np.where(
-        np.isnan(requests.first_token_s), facts.end_s - requests.arrival_s, requests.ttft_s
-    )
-    late = requests.were(Status.IN_FLIGHT) & (waited_s > ttft_limit_s)
-    refused = requests.were(Status.REJECTED) | requests.were(Status.FAILED)
-    decided = here & (completed | refused | late)
-    return {
-        "slo_attainment": _ratio(_count(here & attained), _count(decided)),
-        "goodput_requests_per_s": window.per_s(_count(attained & window.contains(requests.end_s))),
-    }
+def _decided(facts: RunFacts, requests: RequestColumns, attained: Mask, here: Mask) -> Sample:
+    """1 for each request that attained the objectives, 0 for each that is known to miss them."""
+    growing = requests.were(Status.IN_FLIGHT)
+    late = np.zeros_like(growing)
+    if facts.slo_ttft_s is not None:
+        waiting_s = facts.end_s - requests.arrival_s
+        waited_s = np.where(np.isnan(requests.first_token_s), waiting_s, requests.ttft_s)
+        late = growing & (waited_s > facts.slo_ttft_s)
+    over = ~growing & ~requests.were(Status.CANCELLED)
+    decided = here & (over | late)
+    return Sample(attained[decided].astype(np.float64), _count(here & growing & ~late))
 
 
-def _sample(values: Floats, where: Mask, growing: Mask | None = None) -> Sample:
+def _sample(values: Floats, where: Mask, growing: Mask) -> Sample:
     """The known values of ``where``, and how many of the unknown ones are still growing."""
-    censored = 0 if growing is None else _count(where & growing & np.isnan(values))
-    return Sample(_known(values[where]), censored)
+    return Sample(_known(values[where]), _count(where & growing & np.isnan(values)))
 
 
 def _known(values: Floats) -> Floats:
     return values[~np.isnan(values)]
 
 
-def _spread(sample: Sample, keys: tuple[str, ...]) -> dict[str, float | None]:
+def _spread(sample: Sample, figures: tuple[str, ...]) -> dict[str, float | None]:
     """Mean and percentiles under the names ``mean``, ``p50`` and so on."""
-    percents = [float(key[1:]) for key in keys if key != "mean"]
+    percents = [float(figure[1:]) for figure in figures if figure != "mean"]
     percentiles = iter(sample.percentiles(*percents))
-    return {key: sample.mean() if key == "mean" else next(percentiles) for key in keys}
+    return {figure: sample.mean() if figure == "mean" else next(percentiles) for figure in figures}
 
 
-def _total(facts: RunFacts, name: str) -> int:
+def _growth(facts: RunFacts, name: str) -> int:
     """Growth of a running total over the window, all pods."""
 
     def at(totals: tuple[PodTotals, ...]) -> int:

@@ -66,7 +66,9 @@ def test_one_longer_answer_among_short_ones_gives_the_time_per_token_alone() -> 
     book = Book()
     book.answered(1.0, ttft_s=0.5, output_tokens=1)
     book.answered(2.0, ttft_s=0.5, stream_s=3.0, output_tokens=4)
-    assert set(book.freeze(facts()).summary["tpot_s"].values()) == {1.0}
+    summary = book.freeze(facts()).summary
+    assert set(summary["tpot_s"].values()) == {1.0}
+    assert summary["samples"]["tpot_s"] == {"observed": 1, "censored": 0}
 
 
 def test_nothing_completed_gives_counts_and_nulls() -> None:

@@ -17,7 +17,6 @@ BY_HAND = {
     "requests": 8,
     "requests_completed": 3,
     "requests_censored": 2,
-    "requests_censored_before_first_token": 2,
     "requests_rejected": 1,
     "requests_failed": 1,
     "requests_cancelled": 1,
@@ -85,6 +84,22 @@ BY_HAND = {
     # unknown for the two in flight, which have waited 2 s and 1 s of 2.5 s
     "slo_attainment": 1 / 5,
     "goodput_requests_per_s": 0.1,
+    **{
+        f"samples.{quantity}.{kind}": size
+        for quantity, sizes in {
+            "ttft_s": (4, 2),
+            "tpot_s": (2, 0),
+            "e2e_s": (3, 2),
+            "queue_s": (5, 1),
+            "stream_tokens_per_s": (2, 0),
+            "prompt_tokens": (8, 0),
+            "prompt_cache_hit_ratio": (5, 0),
+            "kv_usage": (4, 0),
+            "session_s": (2, 0),
+            "slo_attainment": (5, 2),
+        }.items()
+        for kind, size in zip(("observed", "censored"), sizes)
+    },
 }
 
 
