@@ -84,6 +84,8 @@ class Scheduler:
         for sequence in tuple(self._prefilling):
             if budget <= 0 or not self._make_room(sequence, budget, step):
                 break
+            for node, _ in sequence.route:
+                self._catch_up(node, ahead=1)
             budget -= self._compute(sequence, budget, step, filled)
         if not step.preempted and self.waiting:
             self._admit(budget, step, filled)
@@ -110,7 +112,7 @@ class Scheduler:
             self.batch.leave(sequence)
         elif sequence in self._prefilling:
             self._prefilling.remove(sequence)
-        self._write(sequence, sequence.computed)
+        self._catch_up(sequence.answer, ahead=0)
         writers = self._writers.get(sequence.answer)
         if writers is not None and sequence in writers:
             writers.remove(sequence)
@@ -219,8 +221,7 @@ class Scheduler:
         hit = idle = 0
         if self._caching:
             for node, _ in route:
-                for writer in self._writers.get(node, ()):
-                    self._catch_up(writer)
+                self._catch_up(node, ahead=1)
             limit = (sequence.target - 1) // self._block_size
             hit, idle = self.store.lookup(route, limit)
         gate_tokens = sequence.target
@@ -255,11 +256,19 @@ class Scheduler:
         step.preempted = True
         return sequence
 
-    def _catch_up(self, writer: Sequence) -> None:
-        """Make findable what ``writer`` has generated, the block that this step fills included."""
-        if writer.decoding:
+    def _catch_up(self, node: Node, ahead: int) -> None:
+        """Make findable what has been generated on ``node``, up to ``ahead`` steps from now.
+
+        Several requests may generate the same text. Who is further on was
+        there first; what the others have of the same is a copy.
+        """
+        writers = self._writers.get(node)
+        if writers is None:
+            return
+        for writer in writers:
             self.batch.settle(writer)
-            self._write(writer, writer.computed + 1)
+        for writer in sorted(writers, key=lambda writer: -writer.computed):
+            self._write(writer, writer.computed + ahead)
 
     def _write(self, sequence: Sequence, computed: int) -> None:
         """Put the full blocks of the first ``computed`` tokens of ``sequence`` into the cache."""
