@@ -7,7 +7,7 @@ from sim.results.digest import digest
 from sim.results.notices import notices
 from sim.results.result import RunFacts, RunResult
 from sim.results.summary import RequestColumns, summarise
-from sim.results.tables import Samples, Tables, placements_table, pods_table, requests_table
+from sim.results.tables import Polls, Tables, placements_table, pods_table, requests_table
 
 
 class Recorder:
@@ -60,7 +60,7 @@ class Recorder:
         )
 
     def _tables(self, facts: RunFacts) -> Tables:
-        samples = Samples(
+        polls = Polls(
             self.sample_time_s,
             self.sample_pod,
             self.sample_in_flight,
@@ -71,5 +71,5 @@ class Recorder:
         return Tables(
             requests_table(self.requests, facts.variant, facts.seed),
             placements_table(self.attempts),
-            pods_table(samples, facts.pods),
+            pods_table(polls, facts.pods),
         )

@@ -216,7 +216,7 @@ def placements_table(attempts: Sequence[Attempt]) -> Table:
 
 
 @dataclass(frozen=True)
-class Samples:
+class Polls:
     """What the metrics polls have read, one entry per poll and pod; ``pod`` indexes the pods."""
 
     time_s: Sequence[float]
@@ -227,15 +227,15 @@ class Samples:
     kv_usage: Sequence[float]
 
 
-def pods_table(samples: Samples, pods: Sequence[str]) -> Table:
+def pods_table(polls: Polls, pods: Sequence[str]) -> Table:
     """One row per pod and poll, in order of polling."""
     columns = {
-        "time_s": _times(samples.time_s),
-        "pod": arrow.texts(arrow.Texts(np.array(samples.pod, dtype=np.int32), tuple(pods))),
-        "in_flight": _whole(samples.in_flight),
-        "waiting": _whole(samples.waiting),
-        "running": _whole(samples.running),
-        "kv_usage": _times(samples.kv_usage),
+        "time_s": _times(polls.time_s),
+        "pod": arrow.texts(arrow.Texts(np.array(polls.pod, dtype=np.int32), tuple(pods))),
+        "in_flight": _whole(polls.in_flight),
+        "waiting": _whole(polls.waiting),
+        "running": _whole(polls.running),
+        "kv_usage": _times(polls.kv_usage),
     }
     return _table(PODS, columns)
 
