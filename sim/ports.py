@@ -10,16 +10,6 @@ from sim.request import Attempt, Request
 from sim.rng import Streams
 
 
-class AttemptListener(Protocol):
-    """Who dispatched an attempt and wants to know what became of it (a proxy)."""
-
-    def first_token(self, attempt: Attempt) -> None:
-        """The first token of the attempt has appeared."""
-
-    def ended(self, attempt: Attempt) -> None:
-        """The attempt is over: ``attempt.status`` and ``attempt.end_s`` say how and when."""
-
-
 class Published(NamedTuple):
     """What a pod's metrics endpoint says: the state after its last finished step."""
 

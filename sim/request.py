@@ -7,12 +7,9 @@ come yet is ``None``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from sim.content import Node, Prompt
-
-if TYPE_CHECKING:
-    from sim.ports import AttemptListener
 
 
 class Status:
@@ -107,6 +104,16 @@ class Request:
         return self._view
 
 
+class AttemptListener(Protocol):
+    """Who dispatched an attempt and wants to know what became of it (a proxy)."""
+
+    def first_token(self, attempt: "Attempt") -> None:
+        """The first token of the attempt has appeared."""
+
+    def ended(self, attempt: "Attempt") -> None:
+        """The attempt is over: ``attempt.status`` and ``attempt.end_s`` say how and when."""
+
+
 @dataclass(slots=True, eq=False)
 class Attempt:
     """One try of a backend to serve a request: one row of the placements table."""
@@ -121,7 +128,7 @@ class Attempt:
     reason: str | None
     decided_s: float
     dispatch_s: float
-    listener: "AttemptListener"
+    listener: AttemptListener
     predicted_cached_tokens: int | None = None
     # filled in by the pod
     scheduled_s: float | None = None
