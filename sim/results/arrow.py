@@ -41,8 +41,9 @@ VERSION: Final[str] = pa.__version__
 class Texts:
     """A column of texts: ``codes`` point into ``words``, -1 is null.
 
-    Words stand in the order of their first appearance and each of them
-    appears, so equal columns have equal codes however they were stored.
+    As ``strings`` reads them, words stand in the order of their first
+    appearance and each of them appears, so that equal columns have equal codes
+    however they were stored.
     """
 
     codes: Codes
