@@ -96,7 +96,7 @@ def test_a_full_table_makes_room_from_expired_entries_before_the_sweep() -> None
 
 
 def lines_executed(action: Callable[[], None]) -> int:
-    """How many lines of Python ``action`` runs: a cost that no other load on the machine changes."""
+    """Lines of Python that ``action`` runs: a cost that other load on the machine does not change."""
     lines = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
