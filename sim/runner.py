@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sim.cluster import Cluster
 from sim.errors import InvariantError
 from sim.invariants import check_all, check_cheap
+from sim.results import arrow
 from sim.results.comparison import compare_variants
 from sim.results.result import RunResult
 from sim.results.store import write
@@ -61,11 +62,7 @@ class Runs:
         return self._stacked("placements_table")
 
     def _stacked(self, table: str) -> "pd.DataFrame":
-        import pandas as pd
-
-        frames = [getattr(result, table).to_pandas() for result in self.runs]
-        stacked: pd.DataFrame = pd.concat(frames, ignore_index=True)
-        return stacked
+        return arrow.data_frame(arrow.concatenated([getattr(run, table) for run in self.runs]))
 
 
 def run(

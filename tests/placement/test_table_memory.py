@@ -96,7 +96,7 @@ def test_a_full_table_makes_room_from_expired_entries_before_the_sweep() -> None
 
 
 def lines_executed(action: Callable[[], None]) -> int:
-    """Lines of Python that ``action`` runs: a cost that other load on the machine does not change."""
+    """Lines of Python that ``action`` runs: a cost that the machine's load does not change."""
     lines = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
