@@ -5,7 +5,6 @@ from importlib.resources import files
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, model_validator
-from pydantic.alias_generators import to_camel
 
 from sim.scenario.fields import (
     Duration,
@@ -114,17 +113,13 @@ class AgentsSpec(Model):
 
 
 def completed(written: dict[str, Any]) -> dict[str, Any]:
-    """``written`` with the parameters of its set where it gives none."""
-    given = {to_camel(key): value for key, value in written.items()}
-    result = dict(parameters(str(given.get("set", "A"))))
-    if "think" in given:
+    """``written``, keys as in files, with the parameters of its set where it gives none."""
+    result = dict(parameters(str(written.get("set", "A"))))
+    if "think" in written:
         del result["thinkCap"]
-    for key, value in given.items():
-        if key in NESTED and isinstance(value, dict):
-            part = {to_camel(name): number for name, number in value.items()}
-            result[key] = result[key] | part
-        else:
-            result[key] = value
+    for key, value in written.items():
+        part = key in NESTED and isinstance(value, dict)
+        result[key] = result[key] | value if part else value
     return result
 
 

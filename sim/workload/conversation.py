@@ -44,3 +44,8 @@ class Conversation:
             return Node(prompt.node, prompt.tokens)
         self.tokens += output_tokens
         return self.node
+
+    def return_to(self, prompt: Prompt, kept_tokens: int) -> None:
+        """Take up an earlier prompt of the conversation after its first ``kept_tokens``."""
+        self.node = Node(prompt.node, kept_tokens) if kept_tokens else Node()
+        self.tokens = kept_tokens

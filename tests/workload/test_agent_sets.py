@@ -114,7 +114,6 @@ def test_what_is_given_wins_and_the_rest_is_the_sets():
     assert one.compaction.threshold == 0.5
     assert one.compaction.prompt == spec().compaction.prompt
     assert one.growth == spec().growth
-    assert spec(max_context=64_000).max_context == 64_000
 
 
 def test_a_think_time_of_ones_own_is_not_capped():
@@ -143,6 +142,8 @@ def test_an_unknown_set_is_the_only_thing_said():
         ({"sharedPrefix": {"tokens": "128k"}}, "sharedPrefix: must be shorter than the longest"),
         ({"atContextLimit": "compact", "maxContext": 20_000}, "longest prompt, 15000 tokens"),
         ({"agent": 3}, "not permitted"),
+        ({"max_context": 3}, "not permitted"),
+        ({"sharedPrefix": {"family": 3}}, "not permitted"),
     ],
 )
 def test_nonsense_is_refused(keys, said):
