@@ -61,5 +61,11 @@ def test_every_invariant_holds(tmp_path: Path) -> None:
     squeezed = fleet(
         agents(24), {"kind": "least-loaded"}, window={"measure": "200s"}, kvBlocks=9_000
     )
+    squeezed["workloads"]["long-answers"] = {
+        "kind": "requests",
+        "arrivals": {"kind": "poisson", "rate": 2},
+        "promptTokens": 1500,
+        "outputTokens": 4000,
+    }
     runs = sim.run(squeezed, seeds=(1, 2), check=True, store=tmp_path)
     assert sum(run.summary["preemptions"] for run in runs.runs) > 0
