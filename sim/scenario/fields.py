@@ -59,9 +59,9 @@ class Scale:
     def written(self, number: float) -> str:
         """``number`` in the largest unit that divides it: ``366d``, ``1024TiB``, ``1000G``."""
         for unit, size in sorted(self.units.items(), key=lambda item: -item[1]):
-            if number >= 1000 and number % size == 0:
+            if number >= size >= 1 and number % size == 0:
                 return f"{number / size:g}{unit}"
-        return f"{number:g}"
+        return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 DURATION: Final = Scale(parse_duration_s, DURATION_UNITS_S)

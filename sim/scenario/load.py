@@ -113,7 +113,7 @@ def _load(
     faults.extend(_merged({name: found.faults for name, found in checked.items()}))
     scenarios = [found.value for found in checked.values() if found.value is not None]
     if faults or not scenarios:
-        raise ScenarioError(sorted(dict.fromkeys(faults), key=_in_file_order))
+        raise ScenarioError(_in_order(dict.fromkeys(faults), settings))
     warnings = _merged({name: found.warnings for name, found in checked.items()})
     warnings.extend(checks.unused_names(roots.values()))
     loaded = ScenarioSet(
@@ -124,7 +124,7 @@ def _load(
         seeds=scenarios[0].seeds,
         variants=tuple(scenarios),
         scenario_hash=scenario_hash(scenarios, validator.file_hashes),
-        warnings=tuple(str(warning) for warning in sorted(warnings, key=_in_file_order)),
+        warnings=tuple(str(warning) for warning in _in_order(warnings, settings)),
     )
     return loaded.variant(chosen) if chosen else loaded
 
@@ -146,8 +146,16 @@ def _in_variants(fault: Fault, names: list[str]) -> Fault:
     return fault._replace(message=f"{fault.message} ({which})")
 
 
-def _in_file_order(fault: Fault) -> tuple[bool, int, int]:
-    return fault.line == 0, fault.line, fault.column
+def _in_order(faults: Iterable[Fault], settings: Sequence[str]) -> list[Fault]:
+    """Those of the file from top to bottom, then those of the settings as they were given."""
+    given = {f"--set {setting}": index for index, setting in enumerate(settings)}
+
+    def key(fault: Fault) -> tuple[bool, int, int]:
+        if fault.source in given:
+            return True, given[fault.source], 0
+        return False, fault.line, fault.column
+
+    return sorted(faults, key=key)
 
 
 def _check_names(wanted: Iterable[str], known: Sequence[str], source: str) -> None:

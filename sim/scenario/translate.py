@@ -48,18 +48,16 @@ def _faults(
 ) -> Iterator[Fault]:
     context = detail.get("ctx", {})
     location = detail["loc"]
-    steps, place, key_place = _locate(node, location)
+    steps, found, key_place = _locate(node, location)
     here = (*path, *steps)
     if detail["type"] == "inconsistent":
         for key, message in context["problems"]:
-            below = child(_node_at(node, steps), key) if key else None
-            yield fault(
-                below.place if below is not None else place,
-                (*here, key) if key else here,
-                message,
-            )
+            at_fault = child(found, key) or found
+            yield fault(at_fault.place, (*here, key) if key else here, message)
+    elif detail["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        yield _wrong_kind(context, found, here)
     elif detail["type"] == "missing":
-        yield fault(place, here, f"missing key {location[-1]!r}")
+        yield fault(found.place, here, f"missing key {location[-1]!r}")
     elif detail["type"] == "extra_forbidden":
         key = str(location[-1])
         known = (name for name in key_names(model, steps[:-1]) if name != key)
@@ -67,7 +65,18 @@ def _faults(
     elif location and location[-1] == "[key]":
         yield fault(key_place, here, _in_words(detail))
     else:
-        yield fault(place, here, _in_words(detail))
+        yield fault(found.place, here, _in_words(detail))
+
+
+def _wrong_kind(context: dict[str, Any], node: Node, path: Path) -> Fault:
+    """The fault of a block whose ``kind``, or whatever its discriminator is, names no model."""
+    key = context["discriminator"].strip("'")
+    written = child(node, key)
+    if written is None:
+        return fault(node.place, path, f"missing key {key!r}")
+    known = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
+    message = f"unknown {key} {context['tag']!r}{suggestion(context['tag'], known)}"
+    return fault(written.place, (*path, key), message)
 
 
 def _in_words(detail: ErrorDetails) -> str:
@@ -106,31 +115,23 @@ def _quoting_hint(kind: str, value: Any) -> str:
     return ""
 
 
-def _locate(node: Node, location: tuple[int | str, ...]) -> tuple[Path, Place, Place]:
+def _locate(node: Node, location: tuple[int | str, ...]) -> tuple[Path, Node, Place]:
     """Follow pydantic's location as far as the file goes.
 
-    Returns the path, the place of what stands there and the place of its key.
-    Labels of union branches, which are not in the file, are left out; so is
-    the last step to a missing key.
+    Returns the path, what stands there and the place of its key. Labels of
+    union branches, which are not in the file, are left out; so is the last
+    step to a missing key.
     """
     steps: list[str | int] = []
     key_place = node.place
-    at: Node = node
     for segment in location:
-        below = child(at, segment)
+        below = child(node, segment)
         if below is None:
             continue
-        key_place = at.keys[str(segment)] if isinstance(at, Mapping) else below.place
+        key_place = node.keys[str(segment)] if isinstance(node, Mapping) else below.place
         steps.append(segment)
-        at = below
-    return tuple(steps), at.place, key_place
-
-
-def _node_at(node: Node, steps: Path) -> Node | None:
-    below: Node | None = node
-    for segment in steps:
-        below = child(below, segment)
-    return below
+        node = below
+    return tuple(steps), node, key_place
 
 
 def key_names(model: Any, path: Path) -> list[str]:

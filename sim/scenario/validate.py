@@ -120,10 +120,10 @@ class Validator:
             try:
                 catalog.kv_blocks(checked.value)
             except ScenarioError as error:
-                checked.faults.extend(
-                    fault((child(node, each.path) or node).place, (*path, each.path), each.message)
-                    for each in error.faults
-                )
+                for each in error.faults:
+                    at_fault = child(node, each.path) or node
+                    steps = (each.path,) if each.path else ()
+                    checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
                 checked.value = None
         return checked
 
