@@ -71,7 +71,7 @@ def read_recordings(path: Path) -> list[Recording]:
         recording = reader.read(line)
         if recording is not None:
             recordings.append(recording)
-        faults += [Fault(str(path), number, 0, *said) for said in reader.faults]
+        faults += [Fault(str(path), number, *said) for said in reader.faults]
     if not recordings and not faults:
         faults.append(Fault(str(path), 0, 0, "", "is empty; one session per line is needed"))
     if faults:
@@ -102,30 +102,38 @@ def _is_seconds(value: Any) -> bool:
     return type(value) in (int, float) and 0.0 <= value <= MAX_DURATION_S
 
 
+def _is_milliseconds(value: Any) -> bool:
+    return type(value) in (int, float) and 0.0 <= value <= MAX_DURATION_S * 1e3
+
+
 def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
 COUNT: Final = "a whole number of tokens, 0 or more"
 POSITIVE: Final = "a whole number of tokens, at least 1"
+MILLISECONDS: Final = f"milliseconds from 0 to {MAX_DURATION_S * 1e3:g}"
 SECONDS: Final = f"seconds from 0 to {MAX_DURATION_S:g}"
 TYPES: Final = ("n", "s", "subagent")
 
 
 class _LineReader:
-    """Reads one line and collects what is wrong with it as (path, message)."""
+    """Reads one line and collects what is wrong with it as (column, path, message)."""
 
     def __init__(self) -> None:
-        self.faults: list[tuple[str, str]] = []
+        self.faults: list[tuple[int, str, str]] = []
 
     def read(self, line: str) -> Recording | None:
         try:
             session = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            self.faults.append(("", f"is not JSON: {error}"))
+        except json.JSONDecodeError as error:
+            self.faults.append((error.colno, "", f"is not JSON: {error.msg.lower()}"))
+            return None
+        except (ValueError, RecursionError) as error:  # endless digits, endless brackets
+            self._fault("", f"is not JSON: {error}")
             return None
         if not isinstance(session, dict):
-            self.faults.append(("", f"must be a session, an object; got {describe(session)}"))
+            self._fault("", f"must be a session, an object; got {describe(session)}")
             return None
         block_tokens = self._take(session, "", "block_size", _is_positive, POSITIVE)
         shared_tokens = self._shared(session, "")
@@ -140,7 +148,7 @@ class _LineReader:
             calls.append(self._call(entry, path, kind, block_tokens))
             ended_s = self._take(entry, path, "t", _is_seconds, SECONDS) + calls[-1].api_s
         if 0 in sub_agents:
-            self.faults.append(("requests[0]", "a session begins with a request of its own"))
+            self._fault("requests[0]", "a session begins with a request of its own")
         return None if self.faults else Recording(shared_tokens, block_tokens, calls, sub_agents)
 
     def _entries(
@@ -149,19 +157,20 @@ class _LineReader:
         """The requests of a session or sub-agent, each with its path and type."""
         requests = owner.get("requests")
         if not isinstance(requests, list) or not requests:
-            message = f"must be a list of requests; got {describe(requests)}"
-            self.faults.append((f"{at}requests", message))
+            found = "an empty list" if requests == [] else describe(requests)
+            self._fault(f"{at}requests", f"must be a list of requests; got {found}")
             return []
         entries = []
         for index, entry in enumerate(requests):
             path = f"{at}requests[{index}]."
             if not isinstance(entry, dict):
-                self.faults.append((path[:-1], f"must be an object; got {describe(entry)}"))
+                self._fault(path[:-1], f"must be an object; got {describe(entry)}")
                 continue
             kind = entry.get("type")
             if kind not in TYPES or (kind == "subagent" and at):
-                message = f"must be one of {', '.join(TYPES)}; got {describe(kind)}"
-                self.faults.append((f"{path}type", message))
+                self._fault(
+                    f"{path}type", f"must be one of {', '.join(TYPES)}; got {describe(kind)}"
+                )
                 continue
             entries.append((path, entry, kind))
         return entries
@@ -202,11 +211,10 @@ class _LineReader:
         except (TypeError, ValueError):
             written = None
         if not isinstance(written, list):
-            self.faults.append((f"{at}hash_runs", "must be a list of [first id, count of ids]"))
+            self._fault(f"{at}hash_runs", "must be a list of [first id, count of ids]")
             return []
         if blocks > most:
-            message = f"lists {blocks} full blocks; the prompt has {most}"
-            self.faults.append((f"{at}hash_runs", message))
+            self._fault(f"{at}hash_runs", f"lists {blocks} full blocks; the prompt has {most}")
         return runs
 
     def _sub_agent(
@@ -240,12 +248,8 @@ class _LineReader:
         if legal(value):
             return value
         found = describe(value) if key in owner else "nothing: the key is missing"
-        self.faults.append((f"{at}{key}", f"must be {words}; got {found}"))
+        self._fault(f"{at}{key}", f"must be {words}; got {found}")
         return "" if legal is _is_text else 1
 
-
-MILLISECONDS: Final = f"milliseconds from 0 to {MAX_DURATION_S * 1e3:g}"
-
-
-def _is_milliseconds(value: Any) -> bool:
-    return type(value) in (int, float) and 0.0 <= value <= MAX_DURATION_S * 1e3
+    def _fault(self, path: str, message: str) -> None:
+        self.faults.append((1, path, message))
