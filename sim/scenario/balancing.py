@@ -3,7 +3,7 @@
 - ``mode: LoadAware`` with ``sessionAffinity`` is ``session-table``;
 - ``mode: LoadAware`` alone is ``least-loaded``;
 - ``mode: RoundRobin`` is ``round-robin``; ``sessionAffinity`` with it is an error (rule R17);
-- ``maxLoadPercent`` is accepted, ignored and warned about (rule R18).
+- ``maxLoadPercent`` is accepted, ignored and warned about, in either form (rule R18).
 
 ``policy: {kind, ...}`` is podsim's own form and has all settings; giving both is an error.
 """
@@ -15,11 +15,24 @@ from pydantic import Field, ValidationError
 
 from sim.errors import Fault
 from sim.scenario.fields import Model, whole
-from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, fault, is_null, plain
+from sim.scenario.nodes import (
+    Mapping,
+    Node,
+    Path,
+    Place,
+    Scalar,
+    child,
+    fault,
+    is_null,
+    plain,
+    text_of,
+)
 from sim.scenario.suggest import suggestion
 from sim.scenario.translate import translate
 
 DEFAULT_KIND: Final = "least-loaded"
+TABLE_KIND: Final = "session-table"
+LOAD_BOUND: Final = "maxLoadPercent"
 AFFINITY_KEYS: Final = ("headers", "idleTimeout", "maxSessions")
 
 
@@ -46,6 +59,12 @@ class PolicyNode:
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
 
+    def warn_of_load_bound(self, block: Node, whose: str) -> None:
+        """Warn if ``block``, which stands at the path, has the setting of the bounded ring."""
+        if isinstance(block, Mapping) and not is_null(block.values.get(LOAD_BOUND)):
+            message = f"ignored: {whose} has no load bound"
+            self.warnings.append(fault(block.keys[LOAD_BOUND], (*self.path, LOAD_BOUND), message))
+
 
 def policy_node(backend: Mapping, path: Path) -> PolicyNode:
     """The ``{kind, ...}`` block of ``backend``, whichever form it is written in."""
@@ -53,7 +72,10 @@ def policy_node(backend: Mapping, path: Path) -> PolicyNode:
     if is_null(balancing):
         if policy is None or is_null(policy):
             policy = _of_kind(DEFAULT_KIND, backend.place)
-        return PolicyNode(policy, (*path, "policy"))
+        found = PolicyNode(policy, (*path, "policy"))
+        if text_of(child(policy, "kind")) == TABLE_KIND:
+            found.warn_of_load_bound(policy, "the session table")
+        return found
     assert balancing is not None
     found = _translated(balancing, (*path, "balancing"))
     if not is_null(policy):
@@ -69,10 +91,7 @@ def _translated(balancing: Node, path: Path) -> PolicyNode:
         return PolicyNode(None, path, translate(error, Balancing, balancing, path))
     assert isinstance(balancing, Mapping)
     found = PolicyNode(None, path)
-    if spec.max_load_percent is not None:
-        message = f"ignored: mode {spec.mode} has no load bound"
-        key = "maxLoadPercent"
-        found.warnings.append(fault(balancing.keys[key], (*path, key), message))
+    found.warn_of_load_bound(balancing, f"mode {spec.mode}")
     affinity = balancing.values.get("sessionAffinity")
     mode_place = balancing.values["mode"].place
     if affinity is None or is_null(affinity):
@@ -100,7 +119,7 @@ def _session_table(affinity: Node, mode_place: Place, found: PolicyNode) -> Node
         else:
             message = f"unknown key {key!r}{suggestion(key, AFFINITY_KEYS)}"
             found.faults.append(fault(affinity.keys[key], (*found.path, key), message))
-    table = _of_kind("session-table", mode_place)
+    table = _of_kind(TABLE_KIND, mode_place)
     return Mapping({**table.values, **known}, {**affinity.keys, **table.keys}, affinity.place)
 
 

@@ -1,7 +1,7 @@
 """What pydantic found wrong, in plain words and with the place in the file."""
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -96,7 +96,9 @@ def _in_words(detail: ErrorDetails) -> str:
         return _length(context, "character", "characters", len(detail["input"]))
     if kind == "value_error":
         return str(context["error"])
-    return detail["msg"].replace("Input should", "must")
+    if detail["msg"].startswith("Input should"):
+        return f"must{detail['msg'].removeprefix('Input should')}; got {found}"
+    return detail["msg"]
 
 
 def _length(context: dict[str, Any], one: str, many: str, found: int) -> str:
@@ -139,8 +141,8 @@ def key_names(model: Any, path: Path) -> list[str]:
     candidates = [model]
     for segment in path:
         candidates = [below for each in candidates for below in _below(each, str(segment))]
-    found = [names for each in candidates for names in _aliases(each)]
-    return list(dict.fromkeys(found))
+    names = [alias for each in candidates for _, alias in _fields(each)]
+    return list(dict.fromkeys(names))
 
 
 def _below(model: Any, segment: str) -> Iterator[Any]:
@@ -167,11 +169,8 @@ def _members(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _aliases(model: Any) -> Iterable[str]:
-    return (alias for _, alias in _fields(model))
-
-
 def _fields(model: Any) -> Iterator[tuple[str, str]]:
+    """Attribute and key in files of each field; nothing for what is not a model."""
     if isinstance(model, type) and issubclass(model, BaseModel):
         for name, field in model.model_fields.items():
             yield name, field.alias or name

@@ -48,7 +48,7 @@ _BACKEND: Final = Backend(engine="none")
 
 @dataclass
 class Checked(Generic[Value]):
-    """A block after its check: the value, None when it has faults."""
+    """A block after its check: its model, None when none could be made."""
 
     value: Value | None = None
     faults: list[Fault] = field(default_factory=list)
@@ -124,7 +124,6 @@ class Validator:
                     at_fault = child(node, each.path) or node
                     steps = (each.path,) if each.path else ()
                     checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
-                checked.value = None
         return checked
 
     def _backend(self, node: Node, path: Path) -> Checked[Backend]:
@@ -145,7 +144,7 @@ class Validator:
 
     def _workload(self, node: Node, path: Path) -> Checked[Any]:
         checked = self._spec(node, path, self._registry.workloads)
-        for name in checked.value.files() if checked.value is not None else ():
+        for name in getattr(checked.value, "files", tuple)():
             try:
                 self.file_hashes[name] = content_hash(self._directory / name)
             except ScenarioError as error:

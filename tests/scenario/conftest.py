@@ -33,11 +33,6 @@ def registry() -> Registry:
 
 
 @pytest.fixture
-def good() -> str:
-    return GOOD
-
-
-@pytest.fixture
 def loaded(registry: Registry) -> Callable[..., ScenarioSet]:
     def load(text: str, settings: Sequence[str] = (), variants: Sequence[str] = ()) -> ScenarioSet:
         return load_text(text, "f.yaml", settings, registry=registry, variants=variants)

@@ -71,6 +71,16 @@ def test_the_load_bound_is_ignored_with_a_warning(loaded: Loaded, balancing: str
     )
 
 
+def test_the_load_bound_of_a_table_is_ignored_with_a_warning_in_either_form(loaded: Loaded) -> None:
+    """R18: a bound that does nothing would be tuned in vain."""
+    table = GOOD.replace("least-loaded", "session-table, maxLoadPercent: 125")
+    assert loaded(table).warnings == (
+        "f.yaml:9:35: backends.pods.policy.maxLoadPercent: "
+        "ignored: the session table has no load bound",
+    )
+    assert loaded(GOOD.replace("least-loaded", "bounded-ring, maxLoadPercent: 125")).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("balancing", "expected"),
     [

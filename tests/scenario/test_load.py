@@ -1,6 +1,7 @@
 """A scenario is right, or all that is wrong with it is said at once, line by line."""
 
 import math
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -232,6 +233,12 @@ def test_a_file_is_loaded_with_its_directory(tmp_path: Path, registry: Registry)
         load(file, registry=registry)
     with pytest.raises(ScenarioError, match=r"none\.yaml: cannot be read: no such file"):
         load(tmp_path / "none.yaml", registry=registry)
+
+
+def test_a_loaded_scenario_can_be_sent_to_a_worker_process(loaded: Loaded) -> None:
+    """Runs could not be spread over cores."""
+    found = loaded(GOOD + "variants: {a: {}, b: {}}\n")
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 def as_dict() -> dict[str, object]:
