@@ -33,6 +33,7 @@ class Cluster:
         name = scenario.router.rules[0].backends[0]
         backend = scenario.backends[name]
         engine = scenario.engines[backend.engine]
+        self._engine = engine
         blocks = kv_blocks(engine)
         self.pods = [
             Pod(f"{name}-{index}", engine, blocks, self.kernel) for index in range(backend.replicas)
@@ -91,9 +92,16 @@ class Cluster:
 
     def _make_workloads(self, directory: Path) -> dict[str, Workload]:
         workloads: dict[str, Workload] = {}
+        models = () if self._engine.model is None else (self._engine.model,)
         for name, spec in self._scenario.workloads.items():
             context = WorkloadContext(
-                name, self.kernel, self.streams, self.proxy, directory, self._workload_finished
+                name,
+                self.kernel,
+                self.streams,
+                self.proxy,
+                directory,
+                self._workload_finished,
+                models,
             )
             workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)
         return workloads
