@@ -125,11 +125,10 @@ def _heading(runs: "Runs", variants: Sequence[str], seeds: Sequence[int]) -> lis
         run.variant: _window(run.facts.window_start_s, run.facts.window_end_s) for run in runs.runs
     }
     if len(set(windows.values())) == 1:
-        measured = [f"Requests that arrived {windows[variants[0]]}; {_seeds(seeds)}."]
+        measured = [f"Requests that arrived {windows[variants[0]]}."]
     else:
-        measured = [f"{name}: requests that arrived {windows[name]}" for name in variants]
-        measured.append(f"{_seeds(seeds).capitalize()}.")
-    return [*_wrapped(title), *measured]
+        measured = [f"{name}: requests that arrived {windows[name]}." for name in variants]
+    return [*_wrapped(title), *measured, _seeds(seeds)]
 
 
 def _window(start_s: float, end_s: float) -> str:
@@ -139,10 +138,21 @@ def _window(start_s: float, end_s: float) -> str:
 
 
 def _seeds(seeds: Sequence[int]) -> str:
-    listed = ", ".join(str(seed) for seed in seeds)
     if len(seeds) == 1:
-        return f"seed {listed}"
-    return f"seeds {listed}: mean ± half-width of the 95 % t interval"
+        return f"One run per variant, {_listed(seeds)}."
+    return f"Mean over {_listed(seeds)} ± half-width of the 95 % t interval."
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    """The seeds in words, three or more in a row by their two ends."""
+    rows: list[list[int]] = []
+    for seed in seeds:
+        if rows and seed == rows[-1][-1] + 1:
+            rows[-1].append(seed)
+        else:
+            rows.append([seed])
+    parts = [f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows]
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(parts)}"
 
 
 def _wrapped(text: str) -> list[str]:
@@ -162,23 +172,28 @@ def _notes(runs: "Runs") -> list[str]:
     lines = [line for warning in runs.scenario.warnings for line in _wrapped(f"warning: {warning}")]
     for (variant, _), (warning, seeds) in said.items():
         who = f"{variant or runs.scenario.name}, seed {seeds[0]}"
-        others = f" (likewise seeds {', '.join(map(str, seeds[1:]))})" if seeds[1:] else ""
+        others = f" (also under {_listed(seeds[1:])})" if seeds[1:] else ""
         lines += _wrapped(f"warning: {who}: {warning}{others}")
     return lines + _input_facts(runs)
 
 
 def _input_facts(runs: "Runs") -> list[str]:
     """What the workloads count about their input, where it is not zero."""
-    counts: dict[tuple[str, str], list[int]] = {}
+    counts: dict[str, dict[str, list[int]]] = {}
     for run in runs.runs:
         for workload, facts in run.facts.workload_counts.items():
             for name, count in facts.items():
-                counts.setdefault((workload, name), []).append(count)
-    return [
-        f"{workload}: {name.replace('_', ' ')}: {_range(values)}"
-        for (workload, name), values in counts.items()
-        if any(values)
-    ]
+                counts.setdefault(workload, {}).setdefault(name, []).append(count)
+    lines = []
+    for workload, facts_found in counts.items():
+        said = [
+            f"{name.replace('_', ' ')} {_range(values)}"
+            for name, values in facts_found.items()
+            if any(values)
+        ]
+        if said:
+            lines += _wrapped(f"workload {workload}: {', '.join(said)}")
+    return lines
 
 
 def _range(values: Sequence[int]) -> str:
