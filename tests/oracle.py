@@ -155,6 +155,9 @@ class BlockPool:
     def cached_blocks(self) -> int:
         return sum(chain is not None for chain in self._chain)
 
+    def cached_chains(self) -> list[int]:
+        return list(self._copies)
+
     def is_cached(self, chain: int) -> bool:
         return chain in self._copies
 
@@ -197,7 +200,7 @@ class Chains:
 
     def __init__(self, block_size: int) -> None:
         self.block_size = block_size
-        self.parents: dict[int, int] = {}  # for checks of the cache
+        self.parents: dict[int, int] = {}  # of each chain; -1 for the first block of a text
         self._ids: dict[tuple[int, tuple[int, ...]], int] = {}
 
     def extend(self, chains: list[int], tokens: Sequence[int]) -> None:
@@ -278,6 +281,11 @@ class _Engine:
         """Does the KV of so many tokens not fit the pod, whoever else is there?"""
         return ceil(tokens / self.settings.block_size) > self.settings.kv_blocks
 
+    def _can_say_no_more(self, tokens: int) -> bool:
+        """Is the model limit reached, or would the next token outgrow the whole pod?"""
+        limit = self.settings.max_model_len
+        return self._outgrows(tokens) or (limit is not None and tokens >= limit)
+
     def _end(self, seq: _Sequence, status: str, end_s: float, reason: str | None = None) -> None:
         seq.trace.status = status
         seq.trace.end_s = end_s
@@ -298,17 +306,9 @@ class _Engine:
     def _schedule(self, now_s: float) -> None:
         for seq in self.running:
             seq.chunk = 0
-        self._cut_off_outgrown(now_s)
         budget, preempted = self._schedule_running(self.settings.max_num_batched_tokens)
         if not preempted:
             self._admit(now_s, budget)
-
-    def _cut_off_outgrown(self, now_s: float) -> None:
-        """Whose next token needs more than the whole pod ends before anybody makes room for it."""
-        for seq in [seq for seq in self.running if self._outgrows(len(seq.known))]:
-            self.running.remove(seq)
-            self._release(seq)
-            self._end(seq, "completed", now_s, "length")
 
     def _schedule_running(self, budget: int) -> tuple[int, bool]:
         """Serve the running requests in admission order; what is left, and was one preempted?"""
@@ -456,8 +456,7 @@ class _Engine:
         trace.token_s.append(now_s)
         if trace.first_token_s is None:
             trace.first_token_s = now_s
-        limit = self.settings.max_model_len
         complete = trace.emitted_tokens == len(seq.job.output)
-        if complete or (limit is not None and len(seq.known) >= limit):
+        if complete or self._can_say_no_more(len(seq.known)):
             self._release(seq)
             self._end(seq, "completed", now_s, None if complete else "length")

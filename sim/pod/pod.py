@@ -154,11 +154,8 @@ class Pod:
                 self._wake_at(self._span_end_s(steps))
                 return
         step = scheduler.plan()
-        self._report_cut_off(start_s)
         if not batch.decoders and not step.prefill_tokens:
             self._steps = 0
-            if scheduler.waiting:
-                self._begin(start_s)
             return
         for sequence in step.admitted:
             if sequence.attempt.scheduled_s is None:
@@ -245,14 +242,6 @@ class Pod:
         del self._sequences[attempt]
         attempt.emitted_tokens = sequence.emitted
         self._end(attempt, Status.COMPLETED, now_s, 200, end_reason)
-
-    def _report_cut_off(self, now_s: float) -> None:
-        """Sequences that outgrew the whole pod end with what they have."""
-        cut_off = self._scheduler.cut_off
-        if cut_off:
-            self._scheduler.cut_off = []
-            for sequence in cut_off:
-                self._complete(sequence, now_s, Reason.LENGTH)
 
     def _end(
         self, attempt: Attempt, status: str, now_s: float, http_status: int, reason: str | None

@@ -34,7 +34,6 @@ class Scheduler:
         self.batch = Batch(engine.block_size)
         self.waiting: deque[Sequence] = deque()
         self.running: dict[Sequence, None] = {}  # in order of admission
-        self.cut_off: list[Sequence] = []  # outgrew the pod; the pod reports and clears them
         self.preemptions = 0
         self.recomputed_tokens = 0
         self._cap = min(engine.max_num_seqs, engine.max_num_batched_tokens)
@@ -44,23 +43,25 @@ class Scheduler:
         self._caching = engine.enable_prefix_caching
         self._block_size = engine.block_size
         self._budget = engine.max_num_batched_tokens
-        self._model_limit = engine.max_model_len
+        pod_tokens = kv_blocks * engine.block_size
+        model_tokens = engine.max_model_len or pod_tokens + 1
+        self._longest_prompt = min(model_tokens, pod_tokens)
+        # The last token of a sequence is never fed back: it needs no KV.
+        self._longest_sequence = min(model_tokens, pod_tokens + 1)
         self._reserve_full_prompt = engine.reserve_full_prompt
         self._stuck = False  # the last try to admit the head of the queue failed
 
     def refusal(self, prompt_tokens: int) -> str | None:
         """Why a prompt of this length can never be served; None when it can."""
-        limit = self._model_limit
-        if limit is not None and prompt_tokens > limit:
-            return Reason.PROMPT_TOO_LONG
-        if self._blocks(prompt_tokens) > self.store.capacity:
-            return Reason.PROMPT_TOO_LONG
-        return None
+        return Reason.PROMPT_TOO_LONG if prompt_tokens > self._longest_prompt else None
 
     def output_limit(self, prompt_tokens: int, output_tokens: int) -> int:
-        """Tokens that the model limit lets a request of this length produce, at least one."""
-        limit = self._model_limit
-        return output_tokens if limit is None else max(1, min(output_tokens, limit - prompt_tokens))
+        """Tokens that a request of this length can produce, at least one.
+
+        It ends with ``length`` where it would exceed the model limit, or where
+        its next token would need more blocks than the whole pod has.
+        """
+        return max(1, min(output_tokens, self._longest_sequence - prompt_tokens))
 
     def decodes_only(self) -> bool:
         """Whether the next steps can be a span: nothing to prefill and nobody to admit."""
@@ -69,10 +70,7 @@ class Scheduler:
         return not self.waiting or (self._stuck and self._blocked())
 
     def plan(self) -> Step:
-        """Schedule one step: allocate its blocks, admit, and say what it computes.
-
-        The caller ends sequences that have left through ``cut_off``.
-        """
+        """Schedule one step: allocate its blocks, admit, and say what it computes."""
         step = Step()
         decode_blocks = self.batch.blocks_for(1)
         if decode_blocks <= self.store.free:
@@ -125,21 +123,16 @@ class Scheduler:
     def _squeeze(self, step: Step) -> None:
         """Decodes of a step that is short of blocks, one by one in order of admission.
 
-        Whoever needs more blocks than the pod has ends with ``length``. For the
-        others the last admitted is preempted until there is a block, possibly
-        the one that needs it.
+        For whoever needs a block the last admitted is preempted until there is
+        one, possibly the one that needs it.
         """
-        for sequence in tuple(self.running):
-            if sequence.decoding:
-                self.batch.settle(sequence)
-                if self._blocks(sequence.computed + 1) > self.store.capacity:
-                    self.remove(sequence)
-                    self.cut_off.append(sequence)
-        size = self._block_size
         for sequence in tuple(self.running):
             if sequence not in self.running:
                 break
-            if sequence.decoding and sequence.computed % size == 0:
+            if not sequence.decoding:
+                continue
+            self.batch.settle(sequence)
+            if sequence.computed % self._block_size == 0:
                 while self.store.free < 1 and sequence in self.running:
                     self._preempt_last(step)
                 if sequence in self.running:

@@ -6,12 +6,19 @@ its answer lies. ``Traffic.jobs`` spells texts out as token ids for the slow
 engine; ``Traffic.requests`` builds the content tree for the pods of ``sim``.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
+import pytest
+
 from sim.content import Node, Prompt
-from sim.request import Request
+from sim.kernel import Kernel, Order
+from sim.pod.pod import Pod
+from sim.request import Attempt, Request, Status
+from sim.scenario.schema import Engine
+from sim.scenario.schema import StepTime as Coefficients
 from tests import oracle
 from tests.oracle import Job, Published, Settings, StepTime, Trace
 
@@ -111,11 +118,25 @@ FollowUp: TypeAlias = Callable[[int, float], Call | None]
 
 
 @dataclass(frozen=True)
-class Observation:
-    """What a client and a poller see of a run, whichever engine did it."""
+class Totals:
+    """A pod's counters at some time: steps and what they produced, once they have ended."""
 
-    jobs: list[oracle.JobTrace]
+    steps: int
+    emitted_tokens: int
+    prefill_tokens: int
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a client, a poller and an operator see of a run, whichever engine did it.
+
+    ``jobs`` are ``oracle.JobTrace`` or ``sim.request.Attempt``: they name the
+    same things alike. ``polls`` and ``totals`` are in the order of the poll times.
+    """
+
+    jobs: Sequence[oracle.JobTrace | Attempt]
     polls: list[Published]
+    totals: list[Totals]
 
 
 EngineUnderTest: TypeAlias = Callable[..., Observation]
@@ -128,8 +149,19 @@ def run_steps(
     follow_up: FollowUp | None = None,
 ) -> Observation:
     """The traffic on the slow engine."""
-    trace = trace_steps(settings, traffic, follow_up)
-    return Observation(trace.jobs, [trace.published_at(time_s) for time_s in polls_s])
+    return observe(trace_steps(settings, traffic, follow_up), polls_s)
+
+
+def observe(trace: Trace, polls_s: tuple[float, ...]) -> Observation:
+    """What the run of the slow engine has shown at the poll times."""
+    polls = [trace.published_at(time_s) for time_s in polls_s]
+    return Observation(trace.jobs, polls, [_totals_at(trace, time_s) for time_s in polls_s])
+
+
+def _totals_at(trace: Trace, time_s: float) -> Totals:
+    ended = [step for step in trace.steps if step.end_s <= time_s]
+    emitted = sum(bisect_right(job.token_s, time_s) for job in trace.jobs)
+    return Totals(len(ended), emitted, sum(step.prefill_tokens for step in ended))
 
 
 def trace_steps(settings: Settings, traffic: Traffic, follow_up: FollowUp | None = None) -> Trace:
@@ -142,9 +174,89 @@ def trace_steps(settings: Settings, traffic: Traffic, follow_up: FollowUp | None
     return oracle.simulate(settings, traffic.jobs(), next_job)
 
 
+def run_pod(
+    settings: Settings,
+    traffic: Traffic,
+    polls_s: tuple[float, ...] = (),
+    follow_up: FollowUp | None = None,
+) -> Observation:
+    """The traffic on a pod of ``sim``, on a clock of its own."""
+    return _PodRun(settings, traffic, follow_up).run(polls_s)
+
+
+class _PodRun:
+    """The client of one pod: submits, cancels, follows up; the pod's listener."""
+
+    def __init__(self, settings: Settings, traffic: Traffic, follow_up: FollowUp | None) -> None:
+        self._traffic = traffic
+        self._follow_up = follow_up
+        self._nodes = traffic.nodes()
+        self._kernel = Kernel()
+        self._pod = Pod("pod-0", engine_spec(settings), settings.kv_blocks, self._kernel)
+        self._attempts: list[Attempt] = []
+        self._polls: list[Published] = []
+        self._totals: list[Totals] = []
+
+    def run(self, polls_s: tuple[float, ...]) -> Observation:
+        for time_s in polls_s:
+            self._kernel.at(time_s, Order.POLL, self._poll)
+        for call in self._traffic.calls:
+            self._add(call)
+        self._kernel.run_until(float("inf"))
+        return Observation(self._attempts, self._polls, self._totals)
+
+    def first_token(self, attempt: Attempt) -> None:
+        assert attempt.first_token_s == pytest.approx(self._kernel.now_s, abs=2e-9)
+
+    def ended(self, attempt: Attempt) -> None:
+        assert attempt.end_s is not None
+        if self._follow_up is not None:
+            following = self._follow_up(attempt.number, attempt.end_s)
+            if following is not None:
+                self._add(following)
+
+    def _add(self, call: Call) -> None:
+        request = self._traffic.request(call, self._nodes)
+        number = len(self._attempts)
+        attempt = Attempt(request, number, "", "", 0, "", "", None, 0.0, 0.0, listener=self)
+        self._attempts.append(attempt)
+        self._kernel.at(call.arrival_s, Order.ARRIVAL, lambda: self._pod.submit(attempt))
+        if call.cancel_s is not None:
+            self._kernel.at(call.cancel_s, Order.CLIENT_TIMEOUT, lambda: self._cancel(attempt))
+
+    def _cancel(self, attempt: Attempt) -> None:
+        if attempt.status == Status.IN_FLIGHT:
+            attempt.status = Status.CANCELLED
+            attempt.end_s = self._kernel.now_s
+            self._pod.cancel(attempt)
+            self.ended(attempt)
+
+    def _poll(self) -> None:
+        now_s = self._kernel.now_s
+        said = self._pod.published(now_s)
+        self._polls.append(Published(said.waiting, said.running, said.kv_usage))
+        totals = self._pod.totals(now_s)
+        self._totals.append(Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens))
+
+
+def engine_spec(settings: Settings) -> Engine:
+    """The settings of the slow engine as the scenario's spec of an engine."""
+    return Engine(
+        step_time=Coefficients(**asdict(settings.step_time)),
+        kv_blocks=settings.kv_blocks,
+        block_size=settings.block_size,
+        # More cannot run: each running sequence takes a token of the step.
+        max_num_seqs=min(settings.max_num_seqs, settings.max_num_batched_tokens),
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        max_model_len=settings.max_model_len,
+        reserve_full_prompt=settings.reserve_full_prompt,
+        enable_prefix_caching=settings.enable_prefix_caching,
+    )
+
+
 def unrelated(*calls: Call) -> Traffic:
     """Calls that name texts with nothing in common."""
     return Traffic((Text(),) * (1 + max(call.text for call in calls)), calls)
 
 
-ENGINES: dict[str, EngineUnderTest] = {"steps": run_steps}
+ENGINES: dict[str, EngineUnderTest] = {"steps": run_steps, "pod": run_pod}

@@ -1,0 +1,184 @@
+"""Random pods and traffic: tiny capacities, shared texts, bursts, clients that leave.
+
+Which features a run has is drawn first (swarm testing), so that combinations
+of few features are as likely as everything at once. Two families of times:
+
+- ``decimal``: odd coefficients, arrivals on a grid of 1 µs. Coincidences are
+  rare, and ``crowded`` tells a run in which an event comes closer than 10 ns
+  to a step boundary without meeting it.
+- ``binary``: coefficients and times are multiples of 1/4096 s, where sums are
+  exact; events meet boundaries all the time and results agree bit for bit.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from tests.engine.harness import Call, Text, Traffic
+from tests.oracle import Settings, StepTime, Trace
+
+TICK_S = 1 / 4096
+CLEARANCE_S = 1e-8
+LONGEST_PROMPT = 120
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A pod, what is sent to it and when it is polled."""
+
+    settings: Settings
+    traffic: Traffic
+    polls_s: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Which kinds of thing happen in a run at all."""
+
+    caching: bool
+    whole_prompt_gate: bool
+    model_limit: bool
+    cancellations: bool
+    branches: bool
+    own_answers: bool
+    continuations: bool
+    bursts: bool
+    long_answers: bool
+
+
+features = st.builds(Features, *[st.booleans()] * 9)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, binary: bool = False) -> Scenario:
+    """A whole run."""
+    kinds = draw(features)
+    step_time = draw(binary_step_times() if binary else decimal_step_times())
+    settings = draw(pods(kinds, step_time))
+    times = binary_times() if binary else decimal_times()
+    traffic = draw(traffics(kinds, settings, times))
+    polls_s = draw(st.lists(times, max_size=12))
+    return Scenario(settings, traffic, tuple(sorted(polls_s)))
+
+
+def decimal_times() -> st.SearchStrategy[float]:
+    return st.integers(0, 400_000).map(lambda microseconds: microseconds / 1e6)
+
+
+def binary_times() -> st.SearchStrategy[float]:
+    return st.integers(0, 600).map(lambda ticks: ticks * TICK_S)
+
+
+def decimal_step_times() -> st.SearchStrategy[StepTime]:
+    """Milliseconds per step, with digits that no arrival has."""
+
+    def coefficient(largest: int, odd: float) -> st.SearchStrategy[float]:
+        return st.one_of(st.just(0.0), st.integers(1, largest).map(lambda part: part * odd))
+
+    return st.builds(
+        StepTime,
+        a=st.integers(1, 12).map(lambda part: part * 1.0003719),
+        b=coefficient(9, 23.00071),
+        c=coefficient(9, 1237.0613),
+        d=coefficient(9, 103_417.01),
+        f=coefficient(9, 31.00917),
+        g=coefficient(3, 0.310971),
+    )
+
+
+def binary_step_times() -> st.SearchStrategy[StepTime]:
+    """Every term of the step time is a multiple of 1/4096 s, whatever the batch."""
+    return st.builds(
+        StepTime,
+        a=st.integers(1, 12).map(lambda ticks: ticks * 1e3 * TICK_S),
+        b=st.integers(0, 2).map(lambda ticks: ticks * 1e6 * TICK_S),
+        c=st.integers(0, 1).map(lambda ticks: ticks * 1e8 * TICK_S),
+        d=st.integers(0, 1).map(lambda ticks: 2 * ticks * 1e11 * TICK_S),
+        f=st.integers(0, 3).map(lambda ticks: ticks * 1e5 * TICK_S),
+        g=st.just(0.0),
+    )
+
+
+@st.composite
+def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
+    kv_blocks = draw(st.integers(4, 40)) * (8 if kinds.long_answers else 1)
+    block_size = draw(st.integers(1, 16))
+    longest = min(LONGEST_PROMPT, kv_blocks * block_size)
+    return Settings(
+        step_time,
+        kv_blocks=kv_blocks,
+        block_size=block_size,
+        max_num_seqs=draw(st.integers(1, 6)),
+        max_num_batched_tokens=draw(st.integers(2, 64)),
+        max_model_len=draw(st.integers(1, longest + 40)) if kinds.model_limit else None,
+        reserve_full_prompt=kinds.whole_prompt_gate,
+        enable_prefix_caching=kinds.caching,
+    )
+
+
+@st.composite
+def traffics(
+    draw: st.DrawFn, kinds: Features, settings: Settings, times: st.SearchStrategy[float]
+) -> Traffic:
+    """Calls over a small tree of texts, in order of arrival."""
+    longest = min(LONGEST_PROMPT, settings.kv_blocks * settings.block_size + 2)
+    texts = [Text()]
+    for _ in range(draw(st.integers(0, 4))):
+        texts.append(draw(_texts(kinds, texts, longest)))
+    calls: list[Call] = []
+    arrivals_s = draw(st.lists(times, min_size=1, max_size=12).map(sorted))
+    for arrival_s in arrivals_s:
+        if kinds.bursts and calls and draw(st.booleans()):
+            arrival_s = calls[-1].arrival_s
+        text, prompt_tokens = draw(_prompts(kinds, len(texts), calls, longest))
+        answer = None
+        if not (kinds.own_answers and draw(st.booleans())):
+            answer = len(texts)
+            texts.append(Text(text, prompt_tokens))
+        cancel_s = None
+        if kinds.cancellations and draw(st.booleans()):
+            cancel_s = arrival_s + draw(times) / 4
+        output_tokens = draw(st.integers(1, 400 if kinds.long_answers else 40))
+        calls.append(Call(arrival_s, text, prompt_tokens, output_tokens, cancel_s, answer))
+    return Traffic(tuple(texts), tuple(calls))
+
+
+@st.composite
+def _texts(draw: st.DrawFn, kinds: Features, texts: list[Text], longest: int) -> Text:
+    if not kinds.branches or not draw(st.booleans()):
+        return Text()
+    return Text(draw(st.integers(0, len(texts) - 1)), draw(st.integers(0, longest)))
+
+
+@st.composite
+def _prompts(
+    draw: st.DrawFn, kinds: Features, texts: int, calls: list[Call], longest: int
+) -> tuple[int, int]:
+    """A text and a length: new, the exact repeat of an earlier call, or its next turn."""
+    manner = draw(st.sampled_from(("new", "new", "repeat", "next", "edited")))
+    if manner == "new" or not calls or not kinds.continuations:
+        return draw(st.integers(0, texts - 1)), draw(st.integers(1, longest))
+    earlier = draw(st.sampled_from(calls))
+    if manner == "repeat":
+        return earlier.text, earlier.prompt_tokens
+    more = draw(st.integers(0, 20))
+    if manner == "edited" or earlier.answer is None:
+        return earlier.text, earlier.prompt_tokens + more
+    return earlier.answer, earlier.prompt_tokens + earlier.output_tokens + more
+
+
+def crowded(scenario: Scenario, trace: Trace) -> bool:
+    """Does any event come so close to a step boundary that rounding decides their order?"""
+    boundaries_s = sorted({0.0} | {step.end_s for step in trace.steps})
+    events_s = [*scenario.polls_s]
+    for call in scenario.traffic.calls:
+        events_s.append(call.arrival_s)
+        if call.cancel_s is not None:
+            events_s.append(call.cancel_s)
+    for event_s in events_s:
+        at = bisect_left(boundaries_s, event_s - CLEARANCE_S)
+        for boundary_s in boundaries_s[at : at + 2]:
+            if 0.0 < abs(boundary_s - event_s) <= CLEARANCE_S:
+                return True
+    return False

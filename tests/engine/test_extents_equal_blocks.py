@@ -1,0 +1,123 @@
+"""The cache on extents is the cache block by block: same hits, same evictions, same copies."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+from sim.content import Node, path
+from sim.extents import ExtentStore, Holding
+from tests.engine.harness import Call, Text, Traffic
+from tests.oracle import BlockPool, Chains
+
+LONGEST = 60
+
+
+class Request:
+    """One holder in both caches: the first ``computed`` tokens of a text."""
+
+    def __init__(self, text: int) -> None:
+        self.text = text
+        self.computed = 0
+        self.extents = Holding()
+        self.blocks: list[int] = []
+
+
+class Caches(RuleBasedStateMachine):
+    """Requests come, grow and leave, as a scheduler would let them, in both caches at once."""
+
+    requests = Bundle("requests")
+
+    @initialize(
+        capacity=st.integers(2, 24),
+        block_size=st.integers(1, 8),
+        branches=st.lists(
+            st.tuples(st.integers(0, 3), st.integers(0, LONGEST)), min_size=1, max_size=5
+        ),
+    )
+    def build(self, capacity: int, block_size: int, branches: list[tuple[int, int]]) -> None:
+        texts = [Text()]
+        for parent, start in branches:
+            texts.append(Text(parent, start) if parent < len(texts) else Text())
+        self.block_size = block_size
+        self.tokens = [
+            Traffic(tuple(texts), ()).job(Call(0.0, text, LONGEST, 0)).prompt
+            for text in range(len(texts))
+        ]
+        self.nodes: list[Node] = Traffic(tuple(texts), ()).nodes()
+        self.store = ExtentStore(capacity, block_size)
+        self.pool = BlockPool(capacity)
+        self.chains = Chains(block_size)
+
+    @rule(
+        target=requests, text=st.integers(0, 5), length=st.integers(1, LONGEST), share=st.booleans()
+    )
+    def enter(self, text: int, length: int, share: bool) -> Request:
+        """A request is admitted with its cached blocks, or has none (nothing is looked up)."""
+        request = Request(text % len(self.nodes))
+        route = path(self.nodes[request.text], length)
+        limit = (length - 1) // self.block_size if share else 0
+        hit, idle = self.store.lookup(route, limit)
+        hits = self.pool.lookup(self._chains(request.text, limit * self.block_size))
+        assert hit == len(hits)
+        assert idle == sum(block in self.pool.free for block in hits)
+        self.store.acquire(request.extents, route, hit)
+        self.pool.take(hits)
+        request.blocks = hits
+        request.computed = hit * self.block_size
+        self._compute(request, length)
+        return request
+
+    @rule(request=requests, tokens=st.integers(1, 20))
+    def grow(self, request: Request, tokens: int) -> None:
+        """A chunk of prefill, or tokens that were generated."""
+        self._compute(request, min(request.computed + tokens, LONGEST))
+
+    @rule(request=consumes(requests))
+    def leave(self, request: Request) -> None:
+        self.store.release(request.extents)
+        self.pool.release(request.blocks)
+
+    def _compute(self, request: Request, end: int) -> None:
+        """As far towards ``end`` as the free blocks go."""
+        owned = len(request.blocks)
+        end = min(end, (owned + len(self.pool.free)) * self.block_size)
+        if end <= request.computed:
+            return
+        needed = -(-end // self.block_size) - owned
+        full = end // self.block_size
+        self.store.allocate(needed)
+        request.extents.blocks += needed
+        self.store.extend(request.extents, path(self.nodes[request.text], end), full)
+        request.blocks += [self.pool.allocate() for _ in range(needed)]
+        chains = self._chains(request.text, end)
+        for position in range(request.computed // self.block_size, full):
+            self.pool.seal(request.blocks[position], chains[position])
+        request.computed = end
+
+    def _chains(self, text: int, length: int) -> list[int]:
+        chains: list[int] = []
+        self.chains.extend(chains, self.tokens[text][:length])
+        return chains
+
+    @invariant()
+    def nobody_sees_a_difference(self) -> None:
+        """Free blocks, and for every text how much of it is a hit and how much of that is idle."""
+        assert self.store.free == len(self.pool.free)
+        for text, node in enumerate(self.nodes):
+            hits = self.pool.lookup(self._chains(text, LONGEST))
+            idle = sum(block in self.pool.free for block in hits)
+            limit = LONGEST // self.block_size
+            assert self.store.lookup(path(node, LONGEST), limit) == (len(hits), idle)
+
+    @invariant()
+    def no_block_is_cached_without_its_parent(self) -> None:
+        """What makes a leading part per node enough, and a hit beyond a gap impossible (C23)."""
+        for chain in self.pool.cached_chains():
+            parent = self.chains.parents[chain]
+            assert parent == -1 or self.pool.is_cached(parent)
+
+
+class TestCaches(Caches.TestCase):
+    """If it fails, extents evict, share or copy other blocks than a block cache does."""
+
+    settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
