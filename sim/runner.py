@@ -3,11 +3,8 @@
 import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +17,7 @@ from sim.results.result import RunResult
 from sim.results.store import write
 from sim.scenario.load import ScenarioSet, load, load_dict
 from sim.scenario.schema import Scenario
+from sim.workers import run_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,27 +187,11 @@ def _run_here(tasks: list[_Task], progress: Callable[[Progress], None] | None) -
 def _run_apart(
     tasks: list[_Task], workers: int, progress: Callable[[Progress], None] | None
 ) -> list[RunResult]:
-    """In worker processes; started afresh, since a fork would copy threads of libraries.
+    def on_done(index: int, done: int) -> None:
+        if progress is not None:
+            progress(_at(tasks[index], done, len(tasks), 0.0))
 
-    A worker gets its next run when it has none, so that after an interruption
-    nothing is left to be run.
-    """
-    results: dict[int, RunResult] = {}
-    waiting = iter(enumerate(tasks))
-    running: dict[Future[RunResult], int] = {}
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for index, task in islice(waiting, workers):
-            running[pool.submit(task.run)] = index
-        while running:
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                done = running.pop(future)
-                results[done] = future.result()
-                for index, task in islice(waiting, 1):
-                    running[pool.submit(task.run)] = index
-                if progress is not None:
-                    progress(_at(tasks[done], len(results), len(tasks), 0.0))
-    return [results[index] for index in range(len(tasks))]
+    return run_all([task.run for task in tasks], workers, on_done)
 
 
 def _at(task: _Task, done: int, total: int, now_s: float) -> Progress:

@@ -1,0 +1,173 @@
+"""`podsim run`: which runs it makes, what it prints, what it leaves behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import sim.runner
+from sim.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def document(result) -> dict:
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout)
+
+
+def stored(folder: Path) -> list[str]:
+    """The runs below ``folder``, as variant/seed."""
+    return sorted(f"{path.parent.name}/{path.name}" for path in folder.glob("tiny-*/*/*"))
+
+
+def test_prints_the_table_and_nothing_else_where_nobody_watches(podsim):
+    """Progress or notices would be mixed into the data, or into logs."""
+    result = podsim("run", "tiny.yaml", "--jobs", 1)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("tiny: two pods, forty requests\n")
+    assert "Mean over seeds 7, 8 ±" in result.stdout
+    header = next(line for line in result.stdout.splitlines() if line.startswith("   "))
+    assert header.split() == ["round-robin", "least-loaded"]
+
+
+def test_the_json_document_is_complete_and_repeatable(podsim):
+    """A program that reads podsim would miss a key, or see two runs of one seed differ."""
+    first = podsim("run", "tiny.yaml", "--json", "--jobs", 1, "--no-store")
+    found = document(first)
+    assert sorted(found) == ["comparison", "runs", "scenario"]
+    assert found["scenario"] == "tiny"
+    assert [(run["variant"], run["seed"]) for run in found["runs"]] == [
+        *(("round-robin", 7), ("round-robin", 8)),
+        *(("least-loaded", 7), ("least-loaded", 8)),
+    ]
+    assert all(run["summary"]["requests_completed"] == 40 for run in found["runs"])
+    assert len({run["digest"] for run in found["runs"]}) == 4
+    figure = found["comparison"]["ttft_s.p95"]["least-loaded"]
+    assert sorted(figure) == ["high", "low", "mean", "n"]
+    assert figure["n"] == 2
+    assert podsim("run", "tiny.yaml", "--json", "--jobs", 2, "--no-store").stdout == first.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "seeds"), [([], [7, 8]), (["--seed", 3], [3]), (["--seeds", 3], [1, 2, 3])]
+)
+def test_the_command_line_chooses_the_seeds_over_the_file(podsim, options, seeds):
+    """A run would be reported under a seed that nobody asked for."""
+    found = document(
+        podsim("run", "tiny.yaml", "--json", "--no-store", "--variant", "least-loaded", *options)
+    )
+    assert [run["seed"] for run in found["runs"]] == seeds
+
+
+def test_one_seed_has_no_interval(podsim):
+    """An interval over the requests of one run would pass for one over runs."""
+    found = document(podsim("run", "tiny.yaml", "--json", "--no-store", "--seed", 1))
+    figure = found["comparison"]["ttft_s.p95"]["least-loaded"]
+    assert (figure["low"], figure["high"], figure["n"]) == (None, None, 1)
+
+
+def test_settings_win_over_the_file_and_its_variants(podsim):
+    """--set would be read and not used."""
+    options = ("--json", "--no-store", "--seed", 1, "--set", "workloads.traffic.count=5")
+    found = document(podsim("run", "tiny.yaml", *options))
+    assert [run["summary"]["requests_completed"] for run in found["runs"]] == [5, 5]
+
+
+def test_every_run_is_stored_in_a_folder_of_its_own(podsim, tmp_path):
+    """Results would be lost, or one run would overwrite another."""
+    result = podsim("run", "tiny.yaml", "--jobs", 1)
+    runs = [
+        "least-loaded/seed-7",
+        "least-loaded/seed-8",
+        "round-robin/seed-7",
+        "round-robin/seed-8",
+    ]
+    assert stored(tmp_path / "results/runs") == runs
+    (folder,) = (tmp_path / "results/runs").iterdir()
+    assert f"Tables of each run: results/runs/{folder.name}/" in result.stdout
+    podsim("run", "tiny.yaml", "--jobs", 1, "--out", "elsewhere", "--seed", 9)
+    assert stored(tmp_path / "elsewhere") == ["least-loaded/seed-9", "round-robin/seed-9"]
+
+
+def test_no_store_writes_nothing(podsim, tmp_path):
+    """A quick look would litter the folder it was taken in."""
+    assert podsim("run", "tiny.yaml", "--no-store", "--seed", 1).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.yaml"], "missing.yaml"),
+        (["tiny.yaml", "--variant", "round-robbin"], "did you mean 'round-robin'"),
+        (["tiny.yaml", "--set", "backends.pods.replica=3"], "replicas"),
+        (["tiny.yaml", "--set", "seeds"], "path=value"),
+        (["tiny.yaml", "--seed", "1", "--seeds", "2"], "give only one"),
+        (["tiny.yaml", "--no-store", "--out", "x"], "give only one"),
+        (["tiny.yaml", "--seeds", "0"], "--seeds"),
+        (["tiny.yaml", "--out", "tiny.yaml"], "tiny.yaml"),
+        (["tiny.yaml", "--out", "tiny.yaml/x"], "tiny.yaml/x"),
+    ],
+)
+def test_a_slip_is_answered_with_code_2_and_nothing_is_written(podsim, tmp_path, arguments, said):
+    """A user's mistake would end in a traceback or in half a result."""
+    result = podsim("run", *arguments, "--jobs", 1)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
+
+
+def test_a_violated_invariant_has_a_code_of_its_own(podsim, monkeypatch: pytest.MonkeyPatch):
+    """A run that contradicts itself would pass for a result."""
+    monkeypatch.setattr(sim.runner, "check_cheap", lambda result: ["INV-1: 39 != 40"])
+    result = podsim("run", "tiny.yaml", "--jobs", 1, "--no-store", "--seed", 1)
+    assert result.exit_code == 4
+    assert "tiny round-robin seed 1: INV-1: 39 != 40" in result.stderr
+    assert result.stdout == ""
+
+
+def test_check_verifies_every_invariant(podsim, monkeypatch: pytest.MonkeyPatch):
+    """--check would look only at the cheap ones."""
+    monkeypatch.setattr(sim.runner, "check_all", lambda result: ["seen"])
+    assert podsim("run", "tiny.yaml", "--check", "--no-store", "--jobs", 1).exit_code == 4
+
+
+def test_an_interruption_keeps_the_finished_runs_and_starts_no_further_one(tmp_path):
+    """Ctrl-C would lose finished runs, print tracebacks of workers, or end after the last run."""
+    child = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "sim.cli", "run", "scenarios/quickstart.yaml"),
+            *("--seeds", "100", "--jobs", "2", "--out", str(tmp_path)),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline_s = time.monotonic() + 60
+    while not list(tmp_path.glob("*/*/seed-*")) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    os.killpg(child.pid, signal.SIGINT)
+    stdout, stderr = child.communicate(timeout=30)
+    assert (child.returncode, stdout) == (130, "")
+    assert stderr == f"finished runs are kept in {tmp_path}\ninterrupted\n"
+    finished = list(tmp_path.glob("*/*/seed-*/manifest.json"))
+    assert 1 <= len(finished) < 100
+
+
+def test_python_dash_m_is_the_same_command():
+    """Where the script is not on the path, nothing would work."""
+    child = subprocess.run(
+        [sys.executable, "-m", "sim.cli", "--version"], capture_output=True, text=True, check=True
+    )
+    assert child.stdout.startswith("podsim ")
+    assert main.name == "main"

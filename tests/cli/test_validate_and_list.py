@@ -1,0 +1,70 @@
+"""`podsim validate` and `podsim list`: what would be run, and what may be named."""
+
+import json
+
+from sim.registry import load
+
+
+def test_validate_says_what_would_be_run(podsim):
+    """A reader could not see variants, seeds or the size of the KV cache before a run."""
+    result = podsim("validate", "tiny.yaml", "--set", "backends.pods.replicas=3")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == (
+        "tiny: no faults\n"
+        "seeds 7, 8; 4 runs in all\n"
+        "variant round-robin\n"
+        "  backend pods: 3 x round-robin, 160,000 KV tokens per pod (given)\n"
+        "  workload traffic: requests\n"
+        "variant least-loaded\n"
+        "  backend pods: 3 x least-loaded, 160,000 KV tokens per pod (given)\n"
+        "  workload traffic: requests\n"
+    )
+
+
+def test_validate_derives_the_kv_cache_from_gpu_and_model(podsim):
+    """The published deployment would not have its 4.44 million tokens per pod."""
+    set_engine = (
+        "engines.small={model: qwen3.8-27b, gpu: b200, tensorParallel: 2, weights: 54GB, "
+        "stepTime: {a: 10}}"
+    )
+    result = podsim("validate", "tiny.yaml", "--json", "--set", set_engine)
+    (first, _) = json.loads(result.stdout)["variants"]
+    backend = first["backends"]["pods"]
+    assert backend["kv_derived"] is True
+    usable = 0.92 * 2 * 179 * 2**30 - 54e9 - 2 * 4 * 2**30
+    assert backend["kv_tokens_per_pod"] == int(usable / 65536 / 16) * 16
+
+
+def test_validate_lists_every_fault_and_runs_nothing(podsim, tmp_path):
+    """Faults would come one per attempt, or as a traceback."""
+    scenario = tmp_path / "tiny.yaml"
+    text = scenario.read_text(encoding="utf-8")
+    text = text.replace("replicas: 2", "replicas: 0").replace("rate: 4", "rate: .nan")
+    scenario.write_text(text.replace("kvBlocks", "kvBlock"), encoding="utf-8")
+    result = podsim("validate", "tiny.yaml")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[-1] == f"{len(lines) - 1} faults; nothing was run"
+    assert all(line.startswith("tiny.yaml:") for line in lines[:-1])
+    for path in ("engines.small.kvBlock", "backends.pods.replicas", "workloads.traffic.arrivals"):
+        assert any(path in line for line in lines)
+
+
+def test_list_names_every_registered_family_with_its_purpose(podsim):
+    """A policy that exists could not be found."""
+    for what, families in (("policies", load().policies), ("workloads", load().workloads)):
+        lines = podsim("list", what).stdout.splitlines()
+        assert [line.split()[0] for line in lines] == list(families)
+        assert all(len(line.split()) > 2 for line in lines)
+
+
+def test_list_as_json_has_the_keys_of_a_family_and_the_facts_of_hardware(podsim):
+    """A program would have to parse prose."""
+    policies = json.loads(podsim("list", "policies", "--json").stdout)
+    assert "maxLoadPercent" in policies["bounded-ring"]["keys"]
+    assert "kind" not in policies["bounded-ring"]["keys"]
+    gpus = json.loads(podsim("list", "gpus", "--json").stdout)
+    assert gpus["b200"]["memory_bytes"] == 179 * 2**30
+    models = json.loads(podsim("list", "models", "--json").stdout)
+    assert models["qwen3.8-27b"]["kv_bytes_per_token"] == 65536
