@@ -1,6 +1,7 @@
 """Numbers with units as people write them: ``250ms``, ``64KiB``, ``3.9M``."""
 
 import re
+from decimal import Decimal
 from typing import Final
 
 DURATION_UNITS_S: Final = {
@@ -37,7 +38,11 @@ def parse_with_unit(text: str, units: dict[str, float] | dict[str, int]) -> floa
     match = _NUMBER.fullmatch(text)
     if match is None or match[2] not in units:
         raise ValueError(text)
-    return float(match[1]) * units[match[2]]
+    # In decimal, since 9 x 0.001 is not 0.009 in binary and 1.001k would be no whole number.
+    try:
+        return float(Decimal(match[1]) * Decimal(str(units[match[2]])))
+    except ArithmeticError:
+        raise ValueError(text) from None
 
 
 def parse_duration_s(text: str) -> float:

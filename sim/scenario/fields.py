@@ -134,20 +134,6 @@ class Quantity:
         return {"anyOf": [number, {"type": "string", "pattern": rf"[0-9.]\s*({written})\s*$"}]}
 
 
-def quantity(
-    what: str,
-    example: str,
-    parse: Callable[[str], float],
-    low: float,
-    high: float,
-    whole: bool,
-    low_open: bool = False,
-) -> Quantity:
-    """A ``Quantity`` by the function of ``sim.units`` that reads its unit."""
-    scale = next(scale for scale in (DURATION, SIZE, COUNT) if scale.parse is parse)
-    return Quantity(what, example, scale, low, high, whole, low_open)
-
-
 def refuse(problems: list[tuple[str, str]]) -> None:
     """Raise one error for ``problems`` of keys that do not go together; none, no error.
 

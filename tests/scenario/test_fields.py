@@ -43,6 +43,15 @@ def test_numbers_with_units_are_read(annotation: Any, written: object, value: fl
     assert type(found) is type(value)
 
 
+def test_a_unit_does_not_change_the_last_digit() -> None:
+    """9ms would be another time than 0.009, and 1.001k be refused as no whole number."""
+    tokens, seconds = TypeAdapter(PositiveTokens), TypeAdapter(Duration)
+    for n in range(1, 3000):
+        assert tokens.validate_python(f"{n // 1000}.{n % 1000:03}k") == n
+        assert seconds.validate_python(f"{n}ms") == float(f"{n}e-3")
+        assert seconds.validate_python(f"{n}us") == float(f"{n}e-6")
+
+
 @pytest.mark.parametrize(
     ("annotation", "written"),
     [
@@ -50,6 +59,8 @@ def test_numbers_with_units_are_read(annotation: Any, written: object, value: fl
         *((PositiveTokens, bad) for bad in ("0.5k1", "1.5", "1ms", 1.5, 0, 10**400, True, [1])),
         *((Bytes, bad) for bad in ("5", "5kb", "1e400GB", math.inf, {})),
         (PositiveTokens, "0.0001k"),
+        (PositiveTokens, f"1e{'9' * 30}k"),
+        (PositiveTokens, f"{'9' * 5000}k"),
     ],
 )
 def test_what_is_no_number_with_a_unit_is_refused(annotation: Any, written: object) -> None:
