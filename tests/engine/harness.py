@@ -9,6 +9,7 @@ engine; ``Traffic.requests`` builds the content tree for the pods of ``sim``.
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import pytest
@@ -119,11 +120,12 @@ FollowUp: TypeAlias = Callable[[int, float], Call | None]
 
 @dataclass(frozen=True)
 class Totals:
-    """A pod's counters at some time: steps and what they produced, once they have ended."""
+    """A pod's counters at some time: steps that have ended, what they produced, time at work."""
 
     steps: int
     emitted_tokens: int
     prefill_tokens: int
+    busy_s: float
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,20 @@ def run_steps(
 def observe(trace: Trace, polls_s: tuple[float, ...]) -> Observation:
     """What the run of the slow engine has shown at the poll times."""
     polls = [trace.published_at(time_s) for time_s in polls_s]
-    return Observation(trace.jobs, polls, [_totals_at(trace, time_s) for time_s in polls_s])
+    return Observation(trace.jobs, polls, _totals(trace, polls_s))
 
 
-def _totals_at(trace: Trace, time_s: float) -> Totals:
-    ended = [step for step in trace.steps if step.end_s <= time_s]
-    emitted = sum(bisect_right(job.token_s, time_s) for job in trace.jobs)
-    return Totals(len(ended), emitted, sum(step.prefill_tokens for step in ended))
+def _totals(trace: Trace, polls_s: tuple[float, ...]) -> list[Totals]:
+    steps = trace.steps
+    prefilled = [0, *accumulate(step.prefill_tokens for step in steps)]
+    busy_s = [0.0, *accumulate(step.end_s - step.start_s for step in steps)]
+    totals = []
+    for time_s in polls_s:
+        ended = bisect_right(steps, time_s, key=lambda step: step.end_s)
+        emitted = sum(bisect_right(job.token_s, time_s) for job in trace.jobs)
+        in_flight_s = max(0.0, time_s - steps[ended].start_s) if ended < len(steps) else 0.0
+        totals.append(Totals(ended, emitted, prefilled[ended], busy_s[ended] + in_flight_s))
+    return totals
 
 
 def trace_steps(settings: Settings, traffic: Traffic, follow_up: FollowUp | None = None) -> Trace:
@@ -236,7 +245,9 @@ class _PodRun:
         said = self._pod.published(now_s)
         self._polls.append(Published(said.waiting, said.running, said.kv_usage))
         totals = self._pod.totals(now_s)
-        self._totals.append(Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens))
+        self._totals.append(
+            Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens, totals.busy_s)
+        )
 
 
 def engine_spec(settings: Settings) -> Engine:

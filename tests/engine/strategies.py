@@ -10,9 +10,11 @@ of few features are as likely as everything at once. Two families of times:
   exact; events meet boundaries all the time and results agree bit for bit.
 """
 
+import os
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import Call, Text, Traffic
@@ -21,6 +23,17 @@ from tests.oracle import Settings, StepTime, Trace
 TICK_S = 1 / 4096
 CLEARANCE_S = 1e-8
 LONGEST_PROMPT = 120
+
+
+def many(examples: int) -> settings:
+    """The same examples in every run; with PODSIM_HAMMER=50 fifty times as many, drawn anew."""
+    hammer = os.environ.get("PODSIM_HAMMER")
+    return settings(
+        max_examples=examples * int(hammer or 1),
+        derandomize=hammer is None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from sim.content import Node, path
 from sim.extents import ExtentStore, Holding
 from tests.engine.harness import Call, Text, Traffic
+from tests.engine.strategies import many
 from tests.oracle import BlockPool, Chains
 
 LONGEST = 60
@@ -120,4 +121,4 @@ class Caches(RuleBasedStateMachine):
 class TestCaches(Caches.TestCase):
     """If it fails, extents evict, share or copy other blocks than a block cache does."""
 
-    settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+    settings = settings(many(150), stateful_step_count=40)

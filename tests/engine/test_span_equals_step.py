@@ -1,10 +1,12 @@
 """The pod, which advances in spans, does exactly what the step-by-step engine does."""
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 
 from tests.engine.harness import Observation, observe, run_pod, trace_steps
-from tests.engine.strategies import Scenario, crowded, scenarios
+from tests.engine.strategies import Scenario, crowded, many, scenarios
 from tests.oracle import Trace
 
 TIMES = ("scheduled_s", "first_token_s", "end_s")
@@ -16,11 +18,6 @@ FACTS = (
     "computed_tokens",
     "recomputed_tokens",
     "preemptions",
-)
-many = settings(
-    max_examples=300,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -40,10 +37,12 @@ def middles_s(trace: Trace) -> list[float]:
 def agree(slow: Observation, fast: Observation) -> None:
     assert facts(fast) == facts(slow)
     assert fast.polls == slow.polls
-    assert fast.totals == slow.totals
+    for slow_totals, fast_totals in zip(slow.totals, fast.totals, strict=True):
+        assert fast_totals.busy_s == pytest.approx(slow_totals.busy_s, abs=1e-9)
+        assert replace(fast_totals, busy_s=slow_totals.busy_s) == slow_totals
 
 
-@many
+@many(600)
 @given(scenarios())
 def test_decimal_times_agree_to_a_nanosecond(scenario: Scenario) -> None:
     """If not, closed forms of spans are wrong, or a span runs past what should have cut it."""
@@ -58,7 +57,7 @@ def test_decimal_times_agree_to_a_nanosecond(scenario: Scenario) -> None:
         assert fast_s is None or fast_s == pytest.approx(slow_s, rel=0, abs=1e-9)
 
 
-@many
+@many(600)
 @given(scenarios(binary=True))
 def test_binary_times_agree_bit_for_bit(scenario: Scenario) -> None:
     """If not, events of one instant are taken in another order than the documented one."""
