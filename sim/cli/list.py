@@ -37,8 +37,8 @@ def _families(what: str) -> dict[str, dict[str, Any]]:
 def _family(family: "Family") -> dict[str, Any]:
     fields: dict[str, Any] = getattr(family.spec, "model_fields", {})
     keys = [field.alias or name for name, field in fields.items() if name != "kind"]
-    about = inspect.getdoc(family.implementation) or ""
-    return {"summary": about.split("\n\n")[0].replace("\n", " "), "keys": keys}
+    about = (inspect.getdoc(family.spec) or "").split("\n\n")[0]
+    return {"summary": about.replace("\n", " ").replace("``", ""), "keys": keys}
 
 
 def _hardware(what: str) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 100
 UNKNOWN: Final = "–"
+PARTLY_UNKNOWN: Final = "–*"
 GAP: Final = "  "
 REASONS: Final = "placements.by_reason."
 
@@ -71,8 +72,8 @@ def render(runs: "Runs", folder: Path | None) -> str:
     ]
     blocks = _blocks(["", *(row.label for row in rows)], columns)
     lines = [*_heading(runs, variants, seeds), "", *blocks, ""]
-    if any("*" in cell for column in columns for cell in column[1:]):
-        lines.append("* null under some seeds, mean of the others")
+    if any(PARTLY_UNKNOWN in column for column in columns):
+        lines.append("* null under some seeds, of which a mean of the others would say nothing")
     lines += _notes(runs)
     if folder is not None:
         lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
@@ -90,14 +91,14 @@ def _rows(comparison: dict[str, Any]) -> list[Row]:
 
 
 def _cell(figure: dict[str, Any], row: Row, seeds: int) -> str:
-    """A mean with the half-width of its interval; a dash when no run knows the value."""
-    if figure["mean"] is None:
-        return UNKNOWN
+    """A mean with the half-width of its interval; a dash where not every run knows the value."""
+    if figure["n"] < seeds:
+        return PARTLY_UNKNOWN if figure["n"] else UNKNOWN
     text = f"{figure['mean'] * row.scale:,.{row.decimals}f}"
-    if figure["low"] is not None:
-        half = (figure["high"] - figure["low"]) / 2.0
-        text += f" ± {half * row.scale:,.{row.decimals}f}"
-    return text + ("*" if figure["n"] < seeds else "")
+    if figure["low"] is None:
+        return text
+    half = (figure["high"] - figure["low"]) / 2.0
+    return f"{text} ± {half * row.scale:,.{row.decimals}f}"
 
 
 def _blocks(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str]:

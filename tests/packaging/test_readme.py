@@ -1,0 +1,76 @@
+"""The README: every command, scenario and figure in it is tried."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.cli import main
+from sim.scenario.load import load_text
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of a language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    """Every command line of the README, comments left out."""
+    return [
+        shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()
+    ]
+
+
+def test_it_starts_with_exactly_the_two_commands_of_a_newcomer():
+    """Somebody with a fresh machine would have to search, or to install something first."""
+    assert [line[:2] for line in commands()[:2]] == [["make", "run"], ["make", "test"]]
+    assert README.index("```sh") < 200
+    assert len(blocks("sh")[0].splitlines()) == 2
+
+
+def test_every_command_exists_and_its_files_too():
+    """A command would be copied from here and fail."""
+    podsim = [line[1:] for line in commands() if line[0] == "podsim"]
+    assert len(podsim) >= 7
+    for verb, *arguments in podsim:
+        command = main.get_command(main.make_context("podsim", [verb]), verb)
+        context = command.make_context(verb, list(arguments))
+        file = context.params.get("file")
+        assert verb == "init" or file is None or (ROOT / file).is_file()
+
+
+@pytest.mark.parametrize("text", blocks("yaml"), ids=["scenario", "script"])
+def test_every_scenario_in_it_is_valid(text):
+    """The first thing that a reader types in would be refused."""
+    assert load_text(text, "README.md").warnings == ()
+
+
+def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch):
+    """The first lines in a notebook would fail."""
+    monkeypatch.chdir(ROOT)
+    (text,) = blocks("python")
+    names: dict = {}
+    exec(text, names)
+    requests = names["runs"].requests
+    assert len(requests) > 1000
+    assert set(requests["status"]) <= {"completed", "in_flight"}
+
+
+def test_the_table_of_make_run_is_what_make_run_prints(tmp_path):
+    """The README would show figures that nobody gets."""
+    (run,) = re.findall(r"podsim (run .*)", (ROOT / "Makefile").read_text("utf-8"))
+    printed = subprocess.run(
+        [sys.executable, "-m", "sim.cli", *shlex.split(run), "--out", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    (shown,) = blocks("text")
+    assert shown == printed.replace(str(tmp_path), "results/runs")
