@@ -5,6 +5,7 @@ from math import inf
 from pathlib import Path
 
 from sim import registry as registries
+from sim.errors import InvariantError
 from sim.kernel import Kernel, Order
 from sim.pod.pod import Pod
 from sim.ports import PodPort, Workload, WorkloadContext
@@ -19,6 +20,7 @@ from sim.scenario.catalog import kv_blocks
 from sim.scenario.schema import Backend, Scenario
 
 PROXY_NAME = "proxy-0"
+WATCH_S = 3600.0
 
 
 class Cluster:
@@ -47,10 +49,9 @@ class Cluster:
         self.proxy = Proxy(
             PROXY_NAME, name, ports, columns, self._policy, self.kernel, self.recorder
         )
-        self.proxy.on_end = self._request_ended
         self._workloads = self._make_workloads(directory)
         self._unfinished = len(self._workloads)
-        self._ended = 0
+        self._periodic = 1 + (self._policy.tick_interval_s is not None)  # polls, ticks
         self._opened: tuple[PodTotals, ...] = ()
         self._closed: tuple[PodTotals, ...] = ()
 
@@ -70,6 +71,8 @@ class Cluster:
         kernel.at(window.warmup, Order.OBSERVATION, self._open_window)
         for workload in self._workloads.values():
             workload.start()
+        if window.measure is None:
+            self._watch()
         kernel.run_until(window_end_s, on_tick)
         self._closed = self._totals()
         if drain and window.measure is not None:
@@ -114,13 +117,20 @@ class Cluster:
     def _totals(self) -> tuple[PodTotals, ...]:
         return tuple(pod.totals(self.kernel.now_s) for pod in self.pods)
 
-    def _request_ended(self, request: Request) -> None:
-        self._ended += 1
-
     def _workload_finished(self) -> None:
         self._unfinished -= 1
         if not self._unfinished and self._scenario.window.measure is None:
             self.kernel.stop()
+
+    def _watch(self) -> None:
+        """Look once an hour of simulated time whether anything but this and the polls is left."""
+        if self.kernel.now_s > 0 and self.kernel.pending <= self._periodic:
+            waiting = sum(request.end_s is None for request in self.recorder.requests)
+            raise InvariantError(
+                f"nothing is left to happen at {self.kernel.now_s:g} s, but the workload has not "
+                f"finished and {waiting} requests are not answered"
+            )
+        self.kernel.at(self.kernel.now_s + WATCH_S, Order.OBSERVATION, self._watch)
 
     def _drain(self, on_tick: Callable[[float], None] | None) -> None:
         """Go on until what arrived before the end of the window is over."""

@@ -1,0 +1,49 @@
+"""How a run ends: with its window, with its workload, or with a complaint."""
+
+from typing import Any
+
+import pytest
+
+import sim
+from sim.errors import InvariantError
+from sim.pod.pod import Pod
+from tests.cluster.scenarios import fleet
+
+ROWS = [{"arrival": 0.0, "promptTokens": 1000, "outputTokens": 11}] * 4
+
+
+def script(rows: list[dict[str, Any]], **window: Any) -> dict[str, Any]:
+    return fleet({"kind": "script", "rows": rows}, {"kind": "round-robin"}, window=window)
+
+
+def test_a_finite_workload_is_run_to_its_end() -> None:
+    """Without a window every request counts, and the clock stops with the last of them."""
+    run = sim.run(script(ROWS), check=True).runs[0]
+    assert run.summary["requests_completed"] == 4
+    assert run.facts.end_s == pytest.approx(run.requests.end_s.max())
+
+
+def test_the_window_cuts_what_is_in_flight() -> None:
+    """C75, half-open horizon: what has not ended is counted as censored, not dropped."""
+    run = sim.run(script(ROWS, measure="150ms"), check=True).runs[0]
+    assert run.facts.end_s == 0.15
+    assert run.summary["requests"] == 4
+    assert run.summary["requests_censored"] == 4
+    assert run.summary["e2e_s"]["p50"] is None
+    assert run.summary["ttft_s"]["p50"] == pytest.approx(0.11)
+
+
+def test_draining_lets_the_windows_requests_finish() -> None:
+    """A drained window has no censored request, though the clock runs past its end."""
+    late = [*ROWS, {"arrival": 0.2, "promptTokens": 1000, "outputTokens": 11}]
+    run = sim.run(script(late, measure="150ms", drain=True), check=True).runs[0]
+    assert run.summary["requests"] == run.summary["requests_completed"] == 4
+    assert run.facts.end_s > 0.2
+    assert len(run.requests) == 5
+
+
+def test_a_lost_request_is_an_error_and_not_a_quiet_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that forgets a request would leave the polls running for ever (cf. C31)."""
+    monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
+    with pytest.raises(InvariantError, match="nothing is left to happen.*4 requests"):
+        sim.run(script(ROWS))
