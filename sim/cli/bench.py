@@ -28,7 +28,13 @@ class Cost:
 @click.command("bench")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--variant", help="Variant to run; session-table, least-loaded or the first.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    *("--seed", "seed"),
+    type=click.IntRange(min=0),
+    default=1,
+    metavar="N",
+    help="Seed; 1 if missing.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(file: Path, variant: str | None, seed: int, as_json: bool) -> None:
     """Measure one run of FILE in a fresh process: one variant, one seed, one job, tables stored.

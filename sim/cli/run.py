@@ -19,7 +19,9 @@ MAX_SEEDS = 10_000
 @click.option(
     *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
 )
-@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Run one seed, not the file's.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Run one seed, not the file's."
+)
 @click.option(
     "--seeds",
     type=click.IntRange(1, MAX_SEEDS),
@@ -33,7 +35,10 @@ MAX_SEEDS = 10_000
     help="Set a value of the file, for instance engines.x.maxNumSeqs=256 (repeatable).",
 )
 @click.option(
-    "--jobs", type=click.IntRange(min=1), help="Worker processes; all cores when missing."
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Worker processes; as many as cores when missing.",
 )
 @click.option(
     "--out",
@@ -62,6 +67,8 @@ def command(
     """
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
+    if seed is not None and seed > MAX_SEED:
+        raise click.BadParameter(f"{seed} is not in the range up to 2^63 - 1", param_hint="--seed")
     if no_store and out is not None:
         raise click.UsageError("--no-store writes no results, --out says where: give only one")
     from sim.cli.progress import progress_bar
@@ -86,7 +93,12 @@ def command(
         if store is not None:
             click.echo(f"finished runs are kept in {store}", err=True)
         raise
-    click.echo(as_document(runs) if as_json else render(runs, _results_folder(runs, store)))
+    if as_json:
+        for warning in scenarios.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        click.echo(as_document(runs))
+    else:
+        click.echo(render(runs, _results_folder(runs, store)))
 
 
 def chosen_seeds(seed: int | None, seeds: int | None) -> tuple[int, ...] | None:

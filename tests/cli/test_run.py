@@ -54,6 +54,15 @@ def test_the_json_document_is_complete_and_repeatable(podsim):
     assert podsim("run", "tiny.yaml", "--json", "--jobs", 2, "--no-store").stdout == first.stdout
 
 
+def test_a_warning_of_the_file_stays_out_of_the_json(podsim):
+    """The document would not parse, or a program's user would not be warned."""
+    table = "backends.pods.policy={kind: session-table, maxLoadPercent: 125}"
+    result = podsim("run", "tiny.yaml", "--json", "--no-store", "--seed", 1, "--set", table)
+    assert result.exit_code == 0
+    assert "maxLoadPercent" in result.stderr
+    assert json.loads(result.stdout)["scenario"] == "tiny"
+
+
 @pytest.mark.parametrize(
     ("options", "seeds"), [([], [7, 8]), (["--seed", 3], [3]), (["--seeds", 3], [1, 2, 3])]
 )
@@ -111,6 +120,7 @@ def test_no_store_writes_nothing(podsim, tmp_path):
         (["tiny.yaml", "--seed", "1", "--seeds", "2"], "give only one"),
         (["tiny.yaml", "--no-store", "--out", "x"], "give only one"),
         (["tiny.yaml", "--seeds", "0"], "--seeds"),
+        (["tiny.yaml", "--seed", "9223372036854775808"], "--seed"),
         (["tiny.yaml", "--out", "tiny.yaml"], "tiny.yaml"),
         (["tiny.yaml", "--out", "tiny.yaml/x"], "tiny.yaml/x"),
     ],
