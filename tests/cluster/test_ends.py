@@ -45,5 +45,5 @@ def test_draining_lets_the_windows_requests_finish() -> None:
 def test_a_lost_request_is_an_error_and_not_a_quiet_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that forgets a request would leave the polls running for ever (cf. C31)."""
     monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
-    with pytest.raises(InvariantError, match="nothing is left to happen.*4 requests"):
+    with pytest.raises(InvariantError, match=r"nothing is left to happen.*4 requests"):
         sim.run(script(ROWS))
