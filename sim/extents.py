@@ -247,8 +247,7 @@ class ExtentStore:
     def _take(self, state: NodeState, start: int, stop: int, serial: int) -> None:
         """One more holder for blocks [start, stop)."""
         pieces = state.copies if serial else state.pieces
-        self._cut(pieces, start, serial)
-        self._cut(pieces, stop, serial)
+        self._cut_at(pieces, start, stop, serial)
         for piece in pieces:
             if piece.serial == serial and piece.start >= start and piece.stop <= stop:
                 if not piece.holders:
@@ -261,8 +260,7 @@ class ExtentStore:
     def _give(self, state: NodeState, start: int, stop: int, serial: int) -> None:
         """One holder less for blocks [start, stop); unheld pieces join the queue tail first."""
         pieces = state.copies if serial else state.pieces
-        self._cut(pieces, start, serial)
-        self._cut(pieces, stop, serial)
+        self._cut_at(pieces, start, stop, serial)
         for piece in reversed(pieces):
             if piece.serial == serial and piece.start >= start and piece.stop <= stop:
                 piece.holders -= 1
@@ -271,6 +269,12 @@ class ExtentStore:
                     self.held -= piece.stop - piece.start
         if len(pieces) > 1 and not serial:
             state.pieces = _joined(pieces)
+
+    def _cut_at(self, pieces: list[Piece], start: int, stop: int, serial: int) -> None:
+        """Make ``start`` and ``stop`` borders between pieces; nearly always they are."""
+        if len(pieces) != 1 or pieces[0].start < start or pieces[0].stop > stop:
+            self._cut(pieces, start, serial)
+            self._cut(pieces, stop, serial)
 
     def _cut(self, pieces: list[Piece], block: int, serial: int) -> None:
         """Make ``block`` a border between pieces; the later part is evicted first, as before."""

@@ -9,7 +9,7 @@ Steps that prefill or that are short of blocks go one at a time.
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
 from sim.pod.batch import Sequence
 from sim.pod.scheduler import Scheduler, Step
-from sim.pod.steptime import StepTime
+from sim.pod.steptime import Span, StepTime
 from sim.ports import Published
 from sim.request import Attempt, Reason, Status
 from sim.results.result import PodTotals
@@ -29,7 +29,8 @@ class Pod:
         self._start_s = 0.0  # of the step or span in flight
         self._end_s = 0.0  # of the step or span in flight, as planned or cut
         self._steps = 0  # steps in flight: 0 when idle
-        self._step: Step | None = None  # the step in flight; None in a span
+        self._span: Span | None = None  # what is in flight when it is a span
+        self._step: Step | None = None  # what is in flight when it is a single step
         self._plan = 0  # number of the present plan: wake-ups of older ones are stale
         self._planning = False  # a planning event is on its way
         self._cancelled: list[Sequence] = []
@@ -59,8 +60,8 @@ class Pod:
         self._scheduler.waiting.append(sequence)
         if self._steps == 0:
             self._plan_at(self._kernel.now_s)
-        elif self._step is None:
-            self._cut_for_arrival()
+        elif self._span is not None:
+            self._cut_for_arrival(self._span)
 
     def cancel(self, attempt: Attempt) -> None:
         """Forget an attempt whose client has left.
@@ -77,8 +78,8 @@ class Pod:
                 self._release(self._drop_cancelled(0))
         else:
             self._leave_queue(sequence)
-        if self._steps and self._step is None:
-            self._cut(self._steps_done(self._kernel.now_s) + 1)
+        if self._span is not None:
+            self._cut(self._span, self._span.steps_until(self._kernel.now_s) + 1)
 
     def _leave_queue(self, sequence: Sequence) -> None:
         """A client that leaves during a step is not in the queue published at its end."""
@@ -91,8 +92,8 @@ class Pod:
         """What a metrics poll reads: the state after the last finished step."""
         waiting, running = self._published_waiting, self._published_running
         held, capacity = self._published_held, self._scheduler.store.capacity
-        if self._steps and self._step is None:
-            done = self._steps_done(now_s)
+        if self._span is not None:
+            done = self._steps_done(self._span, now_s)
             if done:
                 waiting, running = self._waiting_scheduled, len(self._scheduler.running)
                 held = self._scheduler.store.held + self._batch.blocks_for(done)
@@ -103,8 +104,8 @@ class Pod:
         emitted, steps, busy_s = self._emitted, self._finished_steps, self._busy_s
         if self._steps:
             busy_s += now_s - self._start_s
-            if self._step is None:
-                done = self._steps_done(now_s)
+            if self._span is not None:
+                done = self._steps_done(self._span, now_s)
                 steps += done
                 emitted += done * self._batch.decoders
         scheduler = self._scheduler
@@ -148,10 +149,10 @@ class Pod:
         if scheduler.decodes_only():
             steps = scheduler.steps_with_blocks(batch.next_end())
             if steps:
-                self._step = None
                 self._steps = steps
                 self._waiting_scheduled = len(scheduler.waiting)
-                self._wake_at(self._span_end_s(steps))
+                self._span = self._steptime.span(start_s, batch.decoders, batch.context_tokens)
+                self._wake_at(self._span.end_s(steps))
                 return
         step = scheduler.plan()
         if not batch.decoders and not step.prefill_tokens:
@@ -191,7 +192,7 @@ class Pod:
         self._emitted += steps * batch.decoders
         batch.advance(steps)
         self._steps = 0
-        self._step = None
+        self._span = self._step = None
         left = self._drop_cancelled(steps) if self._cancelled else []
         ended = batch.pop_ended()
         if step is not None:
@@ -254,44 +255,37 @@ class Pod:
 
     # -- spans ----------------------------------------------------------------------------
 
-    def _span_end_s(self, steps: int) -> float:
-        batch = self._batch
-        return self._start_s + self._steptime.span_s(steps, batch.decoders, batch.context_tokens)
-
-    def _steps_done(self, now_s: float) -> int:
-        batch = self._batch
-        done = self._steptime.steps_until(
-            self._start_s, now_s, batch.decoders, batch.context_tokens
-        )
-        return min(done, self._steps)
+    def _steps_done(self, span: Span, now_s: float) -> int:
+        return min(span.steps_until(now_s), self._steps)
 
     def _emitted_by(self, sequence: Sequence) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
         if not sequence.decoding:
             return sequence.emitted
         steps = self._batch.steps - sequence.joined
-        if self._steps and self._step is None:
-            steps += self._steps_done(self._kernel.now_s)
+        if self._span is not None:
+            steps += self._steps_done(self._span, self._kernel.now_s)
         return sequence.emitted + steps
 
-    def _cut(self, steps: int) -> None:
+    def _cut(self, span: Span, steps: int) -> None:
         """End the span in flight after ``steps`` steps instead of where it was planned to end."""
         if steps < self._steps:
             self._plan += 1
             self._steps = steps
-            self._wake_at(self._span_end_s(steps))
+            self._wake_at(span.end_s(steps))
 
-    def _cut_for_arrival(self) -> None:
+    def _cut_for_arrival(self, span: Span) -> None:
         """An arrival is taken in at the next step boundary, or at the one it has just met."""
         now_s = self._kernel.now_s
-        done = self._steps_done(now_s)
-        boundary_s = self._span_end_s(done)
+        done = self._steps_done(span, now_s)
+        boundary_s = span.end_s(done)
         if now_s - boundary_s > BOUNDARY_TOLERANCE_S:
-            self._cut(done + 1)
+            self._cut(span, done + 1)
         elif done < self._steps:
             self._plan += 1
             self._steps = done
             self._end_s = boundary_s
             if done:
                 self._finish_steps()
+            self._span = None
             self._plan_at(boundary_s)

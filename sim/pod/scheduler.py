@@ -214,7 +214,8 @@ class Scheduler:
         hit = idle = 0
         if self._caching:
             for node, _ in route:
-                self._catch_up(node, ahead=1)
+                if node in self._writers:
+                    self._catch_up(node, ahead=1)
             limit = (sequence.target - 1) // self._block_size
             hit, idle = self.store.lookup(route, limit)
         gate_tokens = sequence.target

@@ -32,29 +32,47 @@ class StepTime:
         decode_s = self.fixed_s(decoders) + self._context * context
         return decode_s + self._prefill * prefill_tokens + self._pair * pairs
 
-    def span_s(self, steps: int, decoders: int, context: int) -> float:
-        """Duration of ``steps`` decode steps; ``context`` tokens are read in the first.
-
-        T(n) = n·(α + c·S) + c·B·n(n-1)/2: every step reads ``decoders`` tokens more.
-        """
+    def span(self, start_s: float, decoders: int, context: int) -> "Span":
+        """Equal decode steps from ``start_s`` on; ``context`` tokens are read in the first."""
         first_s = self.fixed_s(decoders) + self._context * context
-        return steps * first_s + self._context * decoders * (steps * (steps - 1) / 2)
+        return Span(start_s, first_s, self._context * decoders)
 
-    def steps_until(self, start_s: float, until_s: float, decoders: int, context: int) -> int:
-        """How many steps of a span that began at ``start_s`` have ended at ``until_s``.
 
-        The inverse of ``span_s`` by a square root in the form that loses no
-        digits, then corrected against ``start_s + span_s(n)``: on exact
-        boundaries the root alone is off by one about every second time.
+class Span:
+    """Decode steps of one batch: each lasts ``growth_s`` longer than the one before it.
+
+    n steps last T(n) = n·first + growth·n(n-1)/2, since every step reads one
+    token more of each sequence. Step ends are the start plus T(n), never sums
+    of steps, so that everybody computes the same float.
+    """
+
+    __slots__ = ("_first_s", "_growth_s", "start_s")
+
+    def __init__(self, start_s: float, first_s: float, growth_s: float) -> None:
+        self.start_s = start_s
+        self._first_s = first_s
+        self._growth_s = growth_s
+
+    def end_s(self, steps: int) -> float:
+        """When the step number ``steps`` ends."""
+        lasting_s = steps * self._first_s + self._growth_s * (steps * (steps - 1) / 2)
+        return self.start_s + lasting_s
+
+    def steps_until(self, until_s: float) -> int:
+        """How many steps have ended at ``until_s``.
+
+        The inverse of T by a square root in the form that loses no digits,
+        then corrected against the step ends: on exact boundaries the root
+        alone is off by one about every second time.
         """
-        elapsed_s = until_s - start_s
+        elapsed_s = until_s - self.start_s
         if elapsed_s <= 0:
             return 0
-        growth_s = self._context * decoders
-        rate = self.fixed_s(decoders) + self._context * context - growth_s / 2
+        growth_s = self._growth_s
+        rate = self._first_s - growth_s / 2
         steps = int(2 * elapsed_s / (rate + sqrt(rate * rate + 2 * growth_s * elapsed_s)))
-        while start_s + self.span_s(steps + 1, decoders, context) <= until_s:
+        while self.end_s(steps + 1) <= until_s:
             steps += 1
-        while steps and start_s + self.span_s(steps, decoders, context) > until_s:
+        while steps and self.end_s(steps) > until_s:
             steps -= 1
         return steps
