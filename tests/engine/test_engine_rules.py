@@ -50,6 +50,14 @@ def test_requests_that_end_together_release_in_running_order(
     assert engine(settings, traffic).jobs[3].cached_tokens == cached
 
 
+def test_a_client_that_left_releases_in_running_order_too(engine: EngineUnderTest) -> None:
+    """R1 leaves in the step in which R2 ends: R1's tail is reused first, R2 keeps its blocks."""
+    settings = Settings(T0, kv_blocks=4)
+    both = (Call(0.0, 0, 32, 1, cancel_s=0.005), Call(0.0, 1, 32, 1))
+    traffic = unrelated(*both, Call(1.0, 2, 16, 1), Call(2.0, 1, 33, 1))
+    assert engine(settings, traffic).jobs[3].cached_tokens == 32
+
+
 def test_exact_repeats_fill_the_cache_with_copies() -> None:
     """The recomputed last block stays beside its equal: 8 distinct blocks and 12 copies."""
     settings = Settings(T0, kv_blocks=20)

@@ -31,7 +31,7 @@ def times(seen: Observation) -> list[float | None]:
 
 def middles_s(trace: Trace) -> list[float]:
     """Poll times that show what every single step has left."""
-    return [(step.start_s + step.end_s) / 2 for step in trace.steps]
+    return [(step.start_s + step.end_s) / 2 for step in trace.steps if step.end_s > step.start_s]
 
 
 def agree(slow: Observation, fast: Observation) -> None:
