@@ -10,7 +10,7 @@ from tests.engine.harness import Call, Text, Traffic
 from tests.engine.strategies import many
 from tests.oracle import BlockPool, Chains
 
-LONGEST = 60
+LONGEST = 24
 
 
 class Request:
@@ -29,11 +29,9 @@ class Caches(RuleBasedStateMachine):
     requests = Bundle("requests")
 
     @initialize(
-        capacity=st.integers(2, 24),
-        block_size=st.integers(1, 8),
-        branches=st.lists(
-            st.tuples(st.integers(0, 3), st.integers(0, LONGEST)), min_size=1, max_size=5
-        ),
+        capacity=st.integers(3, 24),
+        block_size=st.integers(1, 3),
+        branches=st.lists(st.tuples(st.integers(0, 3), st.integers(0, LONGEST)), max_size=3),
     )
     def build(self, capacity: int, block_size: int, branches: list[tuple[int, int]]) -> None:
         texts = [Text()]
@@ -50,7 +48,7 @@ class Caches(RuleBasedStateMachine):
         self.chains = Chains(block_size)
 
     @rule(
-        target=requests, text=st.integers(0, 5), length=st.integers(1, LONGEST), share=st.booleans()
+        target=requests, text=st.integers(0, 3), length=st.integers(1, LONGEST), share=st.booleans()
     )
     def enter(self, text: int, length: int, share: bool) -> Request:
         """A request is admitted with its cached blocks, or has none (nothing is looked up)."""
@@ -68,7 +66,7 @@ class Caches(RuleBasedStateMachine):
         self._compute(request, length)
         return request
 
-    @rule(request=requests, tokens=st.integers(1, 20))
+    @rule(request=requests, tokens=st.integers(1, 12))
     def grow(self, request: Request, tokens: int) -> None:
         """A chunk of prefill, or tokens that were generated."""
         self._compute(request, min(request.computed + tokens, LONGEST))
@@ -121,4 +119,4 @@ class Caches(RuleBasedStateMachine):
 class TestCaches(Caches.TestCase):
     """If it fails, extents evict, share or copy other blocks than a block cache does."""
 
-    settings = settings(many(150), stateful_step_count=40)
+    settings = settings(many(300), stateful_step_count=80)
