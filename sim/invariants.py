@@ -26,11 +26,10 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
-from sim.request import Status
+from sim.request import HttpStatus, Status
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Table, Texts
 from sim.results.result import PodTotals, RunResult
-from sim.results.tables import HTTP_CLIENT_CLOSED, HTTP_OK
 from sim.stats import Floats, present_at
 
 EXAMPLES: Final = 3
@@ -45,7 +44,6 @@ STATUSES: Final = (
 TOLERANCE_S: Final = 2.0 * BOUNDARY_TOLERANCE_S
 """Times may differ by the distance at which an arrival counts as at a step boundary."""
 RELATIVE_TOLERANCE: Final = 1e-9
-HTTP_ERRORS: Final = 400
 
 
 class Columns:
@@ -244,16 +242,21 @@ def placements_belong_to_requests(run: Evidence) -> Violations:
 
 
 def answers_fit(run: Evidence) -> Violations:
-    """Completed is 200, cancelled 499, rejected an error without a first token."""
-    http = run.requests.whole("http_status")
-    first_token = ~np.isnan(run.requests.numbers("first_token_s"))
-    completed, rejected = run.status.equal(Status.COMPLETED), run.status.equal(Status.REJECTED)
-    yield from _where("completed and not 200", completed & (http != HTTP_OK))
-    yield from _where("completed without a first token", completed & ~first_token)
-    yield from _where("rejected after a first token", rejected & first_token)
-    yield from _where("rejected and no error", rejected & (http < HTTP_ERRORS))
-    left = run.status.equal(Status.CANCELLED)
-    yield from _where("cancelled and not 499", left & (http != HTTP_CLIENT_CLOSED))
+    """Completed is 200, cancelled 499, rejected an error without a first token, in flight none."""
+    for of, columns in (("", run.requests), ("attempt ", run.placements)):
+        status, http = columns.texts("status"), columns.whole("http_status")
+        first_token = ~np.isnan(columns.numbers("first_token_s"))
+        completed, rejected = status.equal(Status.COMPLETED), status.equal(Status.REJECTED)
+        left, in_flight = status.equal(Status.CANCELLED), status.equal(Status.IN_FLIGHT)
+        for fault, broken in (
+            ("completed and not 200", completed & (http != HttpStatus.OK)),
+            ("completed without a first token", completed & ~first_token),
+            ("rejected after a first token", rejected & first_token),
+            ("rejected and no error", rejected & (http < HttpStatus.BAD_REQUEST)),
+            ("cancelled and not 499", left & (http != HttpStatus.CLIENT_CLOSED_REQUEST)),
+            ("in flight and answered", in_flight & (http >= 0)),
+        ):
+            yield from _where(of + fault, broken)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,15 @@ class Status:
     IN_FLIGHT: Final = "in_flight"  # the run ended first
 
 
+class HttpStatus:
+    """What the client of a request gets to see."""
+
+    OK: Final = 200
+    BAD_REQUEST: Final = 400
+    CLIENT_CLOSED_REQUEST: Final = 499  # nginx's code for a client that did not wait
+    UNAVAILABLE: Final = 503
+
+
 class Outcome:
     """How a policy came to place a request where it did."""
 
@@ -41,6 +50,7 @@ class Reason:
     WAITING: Final = "waiting"
     KV_FULL: Final = "kv_full"
     NOT_READY: Final = "not_ready"
+    NO_READY_POD: Final = "no_ready_pod"  # refused by the proxy: nobody to place it on
     PROMPT_TOO_LONG: Final = "prompt_too_long"  # refused by the pod: more than it can hold
     LENGTH: Final = "length"  # cut off by the pod: outgrew its KV cache or the model limit
 

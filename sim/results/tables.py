@@ -12,12 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim.request import Attempt, Request, Status
+from sim.request import Attempt, Request
 from sim.results import arrow
 from sim.results.arrow import FLOAT, INTEGER, TEXT, Array, Table
-
-HTTP_OK: Final = 200
-HTTP_CLIENT_CLOSED: Final = 499
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ def time(name: str, meaning: str, nullable: bool = False) -> Column:
 REQUESTS: Final = (
     number("request_id", "", "row number, in order of arrival at the router"),
     text("session_id", "conversation the request belongs to", nullable=True),
-    text("agent_id", "agent that sent it; null for open-loop traffic", nullable=True),
+    text("agent_id", "agent that sent it; null for open-loop and scripted traffic", nullable=True),
     number("turn", "", "place of the request in its session"),
     text("variant", "variant of the scenario; empty without variants"),
     number("seed", "", "seed of the run"),
@@ -93,6 +90,7 @@ PLACEMENTS: Final = (
     number("cached_tokens", "tokens", "prompt tokens in the cache when admitted", nullable=True),
     number("predicted_cached_tokens", "tokens", "what the policy expected of the cache", True),
     text("status", "how the attempt ended"),
+    number("http_status", "", "what its client got; 499 when it left", nullable=True),
 )
 
 PODS: Final = (
@@ -133,11 +131,6 @@ class _NoAttempt:
 
 
 _NO_ATTEMPT: Final = _NoAttempt()
-_HTTP_STATUS: Final = {
-    Status.COMPLETED: HTTP_OK,
-    Status.CANCELLED: HTTP_CLIENT_CLOSED,
-    Status.IN_FLIGHT: None,
-}
 
 
 def requests_table(requests: Sequence[Request], variant: str, seed: int) -> Table:
@@ -162,9 +155,7 @@ def requests_table(requests: Sequence[Request], variant: str, seed: int) -> Tabl
             ]
         ),
         "status": _texts([request.status for request in requests]),
-        "http_status": _whole_or_null(
-            [_HTTP_STATUS.get(request.status, request.http_status) for request in requests]
-        ),
+        "http_status": _whole_or_null([request.http_status for request in requests]),
         "attempts": _whole([len(request.attempts) for request in requests]),
         "arrival_s": _times([request.arrival_s for request in requests]),
         "hold_s": _times([request.hold_s for request in requests]),
@@ -211,6 +202,7 @@ def placements_table(attempts: Sequence[Attempt]) -> Table:
             [attempt.predicted_cached_tokens for attempt in attempts]
         ),
         "status": _texts([attempt.status for attempt in attempts]),
+        "http_status": _whole_or_null([attempt.http_status for attempt in attempts]),
     }
     return _table(PLACEMENTS, columns)
 

@@ -4,8 +4,15 @@ from dataclasses import replace
 
 from sim.content import Node, Prompt
 from sim.record import Recorder
-from sim.request import Attempt, Outcome, Request, Status
+from sim.request import Attempt, HttpStatus, Outcome, Reason, Request, Status
 from sim.results.result import PodTotals, RunFacts, RunResult
+
+ANSWERS = {
+    Status.COMPLETED: HttpStatus.OK,
+    Status.CANCELLED: HttpStatus.CLIENT_CLOSED_REQUEST,
+    Status.REJECTED: HttpStatus.UNAVAILABLE,
+}
+"""What clients get unless a test says otherwise."""
 
 
 class NoListener:
@@ -54,7 +61,7 @@ class Book:
         request.arrival_s = arrival_s
         request.end_s = end_s
         request.status = status
-        request.http_status = http_status
+        request.http_status = ANSWERS.get(status) if http_status is None else http_status
         request.reason = reason
         return request
 
@@ -88,6 +95,7 @@ class Book:
             first_token_s=first_token_s,
             end_s=request.end_s,
             status=request.status,
+            http_status=request.http_status,
             cached_tokens=cached_tokens,
             computed_tokens=request.prompt.tokens - cached_tokens,
             emitted_tokens=0 if first_token_s is None else output_tokens,
@@ -107,7 +115,7 @@ class Book:
     ) -> Request:
         """A completed request that was admitted the moment it came."""
         first_s = arrival_s + ttft_s
-        request = self.request(arrival_s, end_s=first_s + stream_s, http_status=200)
+        request = self.request(arrival_s, end_s=first_s + stream_s)
         self.attempt(request, arrival_s, arrival_s, first_s, pod=pod, output_tokens=output_tokens)
         return request
 
@@ -167,8 +175,7 @@ def mixed_run() -> RunResult:
         15.0,
         prompt_tokens=10,
         status=Status.REJECTED,
-        http_status=503,
-        reason="no_ready_pod",
+        reason=Reason.NO_READY_POD,
         end_s=15.0,
     )
     failed = book.request(

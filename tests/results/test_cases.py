@@ -132,7 +132,7 @@ def test_every_request_refused_is_a_report_with_a_notice() -> None:
     """C75: latencies of 0 s and an error ratio that nobody looks at."""
     book = Book()
     for arrival_s in (1.0, 2.0):
-        book.request(arrival_s, status=Status.REJECTED, http_status=503, end_s=arrival_s)
+        book.request(arrival_s, status=Status.REJECTED, end_s=arrival_s)
     result = book.freeze(facts())
     assert result.summary["error_ratio"] == 1.0
     assert set(result.summary["ttft_s"].values()) == {None}

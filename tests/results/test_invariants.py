@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sim.invariants import INVARIANTS, check_all, check_cheap
+from sim.request import HttpStatus, Status
 from sim.results.result import PodTotals, RunResult
 from tests.results.builders import Book, facts, mixed_run
 
@@ -102,7 +103,12 @@ BREAKS: dict[str, list[tuple[Break, str]]] = {
         (cell("requests", "http_status", 0, 500), "completed and not 200"),
         (cell("requests", "first_token_s", 0, None), "completed without a first token"),
         (cell("requests", "status", 0, "rejected"), "rejected after a first token"),
+        (cell("requests", "status", 0, "rejected"), "rejected and no error"),
         (cell("requests", "status", 0, "cancelled"), "cancelled and not 499"),
+        (cell("requests", "status", 0, "in_flight"), "in flight and answered"),
+        (cell("placements", "http_status", 0, 500), "attempt completed and not 200"),
+        (cell("placements", "http_status", 0, None), "attempt completed and not 200"),
+        (cell("placements", "status", 0, "cancelled"), "attempt cancelled and not 499"),
     ],
 }
 
@@ -122,6 +128,33 @@ def test_a_broken_run_is_found(rule: str, broken: Break, words: str) -> None:
     """The rule would be passed by the very run that it exists to stop."""
     found = [text for text in check_all(broken(drained_run())) if text.startswith(f"{rule}: ")]
     assert any(words in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("status", "http_status", "fault"),
+    [
+        (Status.COMPLETED, HttpStatus.BAD_REQUEST, "completed and not 200"),
+        (Status.COMPLETED, None, "completed and not 200"),
+        (Status.CANCELLED, HttpStatus.OK, "cancelled and not 499"),
+        (Status.REJECTED, HttpStatus.OK, "rejected and no error"),
+        (Status.IN_FLIGHT, HttpStatus.OK, "in flight and answered"),
+    ],
+)
+def test_an_answer_that_actors_got_wrong_is_found_in_every_run(
+    status: str, http_status: int | None, fault: str
+) -> None:
+    """The tables would write the code that fits the status, and so hide what a pod or a proxy
+    really answered from the rule that looks for it."""
+    book = Book()
+    request = book.request(1.0, status=status, end_s=None if status == Status.IN_FLIGHT else 3.0)
+    attempt = book.attempt(request, 1.0, 1.0, 2.0 if status == Status.COMPLETED else None)
+
+    def found() -> list[str]:
+        return [text for text in check_cheap(book.freeze(facts())) if text.startswith("INV-22: ")]
+
+    assert found() == []
+    request.http_status = attempt.http_status = http_status
+    assert found() == [f"INV-22: {fault}: 1 rows (0)", f"INV-22: attempt {fault}: 1 rows (0)"]
 
 
 def test_littles_law_finds_a_stay_that_ends_before_it_begins() -> None:

@@ -1,0 +1,21 @@
+"""What clients get to see of one run, from the pods and the proxy to the tables."""
+
+import sim
+from tests.cluster.scenarios import fleet
+
+
+def test_pods_and_proxy_say_themselves_what_the_client_got() -> None:
+    """A refusal by a pod, or a client that left, would be told from the status alone, so that
+    the check of one against the other (INV-22) compared a value with itself."""
+    rows = [
+        {"arrival": 0.0, "promptTokens": 1000, "outputTokens": 11},
+        {"arrival": 0.0, "promptTokens": 1000, "outputTokens": 11, "cancel": 0.05},
+        {"arrival": 0.0, "promptTokens": 9999, "outputTokens": 11},
+    ]
+    workload = {"kind": "script", "rows": rows}
+    run = sim.run(
+        fleet(workload, {"kind": "round-robin"}, maxModelLen=2000), seeds=(1,), check=True
+    ).runs[0]
+    answers = [("completed", 200), ("cancelled", 499), ("rejected", 400)]
+    for table in (run.requests, run.placements):
+        assert list(zip(table["status"], table["http_status"])) == answers
