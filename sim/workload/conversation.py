@@ -15,12 +15,18 @@ class Conversation:
     far. ``node`` holds its end; ``tokens`` is its length.
     """
 
-    __slots__ = ("node", "tokens")
+    __slots__ = ("_shared", "_shared_tokens", "node", "tokens")
 
     def __init__(self, shared: Node | None = None, shared_tokens: int = 0) -> None:
         """Begin after the first ``shared_tokens`` tokens of the text of ``shared``."""
-        self.node = Node(shared, shared_tokens) if shared_tokens else Node()
-        self.tokens = shared_tokens
+        self._shared = shared
+        self._shared_tokens = shared_tokens
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Drop all but the shared text, as it was before any turn edited it."""
+        self.node = Node(self._shared, self._shared_tokens) if self._shared_tokens else Node()
+        self.tokens = self._shared_tokens
 
     def ask(self, prompt_tokens: int, kept_tokens: int = ALL) -> Prompt:
         """The next prompt: the first ``kept_tokens`` of the text so far, then new tokens.

@@ -1,7 +1,8 @@
 """Open loop: single-shot requests that arrive whatever the cluster does.
 
-Every request is a text of its own. Gaps, lengths and session keys come from
-one stream each, so that changing one distribution shifts no other draw.
+Every request is a text of its own and belongs to no session. Gaps, lengths and
+session keys come from one stream each, so that changing one distribution
+shifts no other draw.
 """
 
 from functools import partial
@@ -160,7 +161,6 @@ class Requests:
                 self._output_tokens[at],
                 on_end,
                 name,
-                closes_session=True,
             )
             self._sent += 1
             submit(request)

@@ -5,7 +5,8 @@ of arrival. A prompt as long as the text so far, answer included, repeats all
 of it; one that is at least as long as the prompt before repeats that prompt
 without its answer; a shorter one is a compaction and repeats the session's
 shared prefix only. ``keptTokens`` says otherwise for one row, ``reuseOutput:
-false`` strips every answer.
+false`` strips every answer. A row without a session is a conversation by
+itself, but no session: ``session_s`` does not speak of it.
 
 A row with a think time goes out when the row before it has ended, whether it
 was completed or its client left. If it was rejected or broke off, the rows
@@ -14,6 +15,7 @@ that wait for it are not sent; ``rows_not_sent`` counts them.
 
 from collections.abc import Sequence
 from functools import partial
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Literal, Self
 
@@ -77,13 +79,14 @@ class ScriptSpec(Model):
 class Turn:
     """One row, ready to be sent, and the row that waits for its end."""
 
-    __slots__ = ("answer", "closes", "follower", "number", "prompt", "row", "session_id")
+    __slots__ = ("answer", "closes", "follower", "index", "number", "prompt", "row", "session_id")
 
-    def __init__(self, row: Row, session_id: str, number: int, closes: bool) -> None:
+    def __init__(self, index: int, row: Row, session_id: str) -> None:
+        self.index = index
         self.row = row
         self.session_id = session_id
-        self.number = number
-        self.closes = closes
+        self.number = 1
+        self.closes = False
         self.prompt: Prompt
         self.answer: Node
         self.follower: Turn | None = None
@@ -91,7 +94,12 @@ class Turn:
 
 @family(ScriptSpec)
 class Script:
-    """Sends the rows of a script; rows of one instant go in the order of the script."""
+    """Sends the rows of a script.
+
+    Rows that are due at one instant go in the order of the script, whether
+    they arrive then or have thought until then; one that becomes due by what
+    those before it have brought about goes after them.
+    """
 
     finite = True
 
@@ -107,17 +115,20 @@ class Script:
         self._check_models(rows, spec.file or "")
         order, _ = in_order(rows)
         turns = self._turns(rows, order.sessions)
+        self._due: list[tuple[float, int, Turn]] = []  # a heap: chains are in order of arrival
         for chain in order.chains:
+            head = turns[chain[0]]
+            assert head.row.arrival is not None
+            self._due.append((head.row.arrival, head.index, head))
             for waited_for, waits in pairwise(chain):
                 turns[waited_for].follower = turns[waits]
-        self._heads = [turns[chain[0]] for chain in order.chains]
-        self._sent_heads = 0
+        self._arrivals_s = iter([arrival_s for arrival_s, _, _ in self._due])
         self._open = len(rows)
         self._counts = {"rows_out_of_order": order.moved, "rows_not_sent": 0}
 
     def start(self) -> None:
         """Schedule the first arrival."""
-        self._schedule_head()
+        self._await_arrival()
 
     def counts(self) -> dict[str, int]:
         """Rows that had to be sorted, rows never sent because the one before was not completed."""
@@ -140,7 +151,7 @@ class Script:
     def _turns(self, rows: Sequence[Row], sessions: dict[str, list[int]]) -> list[Turn]:
         name = self._context.name
         turns = [
-            Turn(row, f"{name}/{row.id or f'row-{index + 1}'}", 1, True)
+            Turn(index, row, f"{name}/{row.id or f'row-{index + 1}'}")
             for index, row in enumerate(rows)
         ]
         for session, indices in sessions.items():
@@ -167,7 +178,7 @@ class Script:
             row = turn.row
             kept = ALL if row.kept_tokens is None else row.kept_tokens
             if kept == ALL and index and row.prompt_tokens < turns[index - 1].row.prompt_tokens:
-                kept = shared_tokens
+                conversation.start_over()
             turn.prompt = conversation.ask(row.prompt_tokens, kept)
             following = turns[index + 1].row if index + 1 < len(turns) else None
             turn.answer = conversation.answer(
@@ -182,29 +193,29 @@ class Script:
         whole = row.prompt_tokens + row.output_tokens
         return self._reuse_output and following.prompt_tokens >= whole
 
-    def _schedule_head(self) -> None:
-        if self._sent_heads < len(self._heads):
-            arrival_s = self._heads[self._sent_heads].row.arrival
-            assert arrival_s is not None
-            self._context.kernel.at(arrival_s, Order.ARRIVAL, self._send_heads)
+    def _await_arrival(self) -> None:
+        """Wake at the next arrival; one after the other, so that the clock's heap stays small."""
+        arrival_s = next(self._arrivals_s, None)
+        if arrival_s is not None:
+            self._context.kernel.at(arrival_s, Order.ARRIVAL, self._arrived)
 
-    def _send_heads(self) -> None:
+    def _arrived(self) -> None:
+        self._send_due()
+        self._await_arrival()
+
+    def _send_due(self) -> None:
+        """Send what is due; of several wake-ups at one instant the first finds it all."""
+        due = self._due
         now_s = self._context.kernel.now_s
-        while self._sent_heads < len(self._heads):
-            turn = self._heads[self._sent_heads]
-            if turn.row.arrival != now_s:
-                break
-            self._sent_heads += 1
-            self._send(turn)
-        self._schedule_head()
+        while due and due[0][0] <= now_s:
+            self._send(heappop(due)[2])
 
     def _send(self, turn: Turn) -> None:
         context = self._context
         row = turn.row
-        keyed = row.session is not None
         request = Request(
             session_id=turn.session_id,
-            agent_id=turn.session_id if keyed else "",
+            agent_id="",  # the spec counts no agents, so no turn may count as one's
             turn=turn.number,
             session_key=self._key(row.session),
             prompt=turn.prompt,
@@ -238,6 +249,7 @@ class Script:
             kernel = self._context.kernel
             assert follower.row.think is not None
             due_s = kernel.now_s + follower.row.think
-            kernel.at(due_s, Order.ARRIVAL, partial(self._send, follower))
+            heappush(self._due, (due_s, follower.index, follower))
+            kernel.at(due_s, Order.ARRIVAL, self._send_due)
         if self._open == 0:
             self._context.finished()

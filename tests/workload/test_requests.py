@@ -61,11 +61,13 @@ def test_arrivals_do_not_wait_for_the_cluster():
 
 
 def test_requests_share_nothing_and_have_no_session():
-    """If this fails, unrelated prompts hit each other's cache, or a sessionless request sticks."""
+    """If this fails, unrelated prompts hit each other's cache, a sessionless request sticks, or
+    the times of single requests are reported as those of sessions."""
     requests = run({"short": (Requests, spec(count=50))}).requests
     assert len({request.prompt.node for request in requests}) == 50
     assert {request.session_key for request in requests} == {None}
     assert {request.turn for request in requests} == {1}
+    assert not any(request.closes_session for request in requests)
     assert [request.session_id for request in requests[:2]] == ["short/0", "short/1"]
 
 

@@ -7,6 +7,8 @@ from pydantic import ValidationError
 
 from sim.errors import ScenarioError
 from sim.request import Status
+from sim.workload.agent_spec import AgentsSpec
+from sim.workload.agents import Agents
 from sim.workload.script import Script, ScriptSpec
 from tests.workload.fakes import after, content, run
 
@@ -92,6 +94,23 @@ def test_a_shorter_prompt_is_a_compaction():
     b = [request for request in ran.requests if request.session_id == "bug/b"]
     assert [y.prompt.common_prefix(x.prompt) for x, y in pairwise(a)] == [40, 40]
     assert b[1].prompt.common_prefix(b[0].prompt) == 0
+
+
+def test_a_compaction_after_an_edit_goes_back_to_the_true_shared_prefix():
+    """If this fails, a session that once edited its system prompt is compacted to the edited one:
+    its own stale text hits, and what all other sessions keep in the cache does not."""
+    shared = {"sharedPrefix": "tools", "sharedTokens": 40}
+    rows = [
+        row(session="a", **shared),
+        waiting(session="a", promptTokens=120, keptTokens=30),
+        waiting(session="a", promptTokens=90),
+        waiting(session="a", promptTokens=35),
+        waiting(session="a", promptTokens=300),
+        row(arrival=1000, **shared),
+    ]
+    *turns, other = (request.prompt for request in sent(*rows).requests)
+    assert [turn.common_prefix(other) for turn in turns] == [40, 30, 40, 35, 35]
+    assert turns[2].common_prefix(turns[1]) == 30
 
 
 def test_kept_tokens_say_where_the_prefix_breaks():
@@ -199,11 +218,45 @@ def test_rows_of_one_instant_go_in_their_order():
     assert ran.counts["bug"]["rows_out_of_order"] == 6
 
 
+def test_rows_due_at_one_instant_go_in_their_order_however_they_came_to_be_due():
+    """C63: if this fails, rows due at 0.5 s are placed in the order in which that became known:
+    first those that arrive then, next the follow-up whose turn before ended first."""
+    rows = [
+        row(session="a"),
+        row(session="b"),
+        waiting(session="a", think=0.25),
+        row(arrival=0.5),
+        waiting(session="b", think=0.375),
+        row(arrival=0.5),
+        row(arrival=0.75),
+    ]
+    rows = [written | {"promptTokens": 100 + index} for index, written in enumerate(rows)]
+    served_s = {"bug/a": 0.25, "bug/b": 0.125}
+    ran = sent(*rows, service=lambda r: (served_s.get(r.session_id, 1.0), Status.COMPLETED))
+    assert ran.arrivals() == [0.0, 0.0, 0.5, 0.5, 0.5, 0.5, 0.75]
+    assert [request.prompt.tokens for request in ran.requests] == list(range(100, 107))
+
+
+def test_no_row_is_an_agents_turn():
+    """If this fails, scripted turns beside agents raise the turns that each agent seems to make,
+    though the script is none of the agents that they are divided by."""
+    ran = run(
+        {
+            "coding": (Agents, AgentsSpec.model_validate({"kind": "agents", "agents": 1})),
+            "bug": (Script, spec(row(session="a"), waiting(session="a"), row())),
+        },
+        horizon_s=600.0,
+    )
+    senders = {(request.workload, request.agent_id) for request in ran.requests}
+    assert senders == {("coding", "coding/0"), ("bug", "")}
+
+
 def test_the_last_turn_closes_the_session():
-    """If this fails, the time of a session is never known, or known too early."""
+    """If this fails, the time of a session is never known, or known too early, or the time of a
+    single request passes for that of a session."""
     ran = sent(row(session="a"), waiting(session="a"), row())
     closes = {(r.session_id, r.turn): r.closes_session for r in ran.requests}
-    assert closes == {("bug/a", 1): False, ("bug/a", 2): True, ("bug/row-3", 1): True}
+    assert closes == {("bug/a", 1): False, ("bug/a", 2): True, ("bug/row-3", 1): False}
 
 
 def test_what_is_sent_does_not_depend_on_the_cluster():
