@@ -53,6 +53,7 @@ AFTER_REASONS: Final = (
     Row("goodput, requests/s", "goodput_requests_per_s", 2),
     Row("requests completed", "requests_completed"),
     Row("requests censored", "requests_censored"),
+    Row("requests outside window", "requests_outside_window"),
 )
 
 

@@ -76,7 +76,14 @@ def _spread(
 
 METRICS: Final[tuple[Metric, ...]] = (
     Metric("requests", "requests", "none", 0.02, "requests that arrived in the window"),
-    Metric("requests_completed", "requests", "up", 0.02, "of these, those answered in full"),
+    Metric(
+        "requests_completed",
+        "requests",
+        "up",
+        0.02,
+        "of these, those answered to their end; that may be where an answer outgrew the pod's KV "
+        "cache or the model limit and was cut off (reason length)",
+    ),
     Metric(
         "requests_censored",
         "requests",
@@ -87,6 +94,14 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric("requests_rejected", "requests", "down", 0.0, "answered without a first token"),
     Metric("requests_failed", "requests", "down", 0.0, "broken off after dispatch"),
     Metric("requests_cancelled", "requests", "none", 0.0, "whose client left"),
+    Metric(
+        "requests_outside_window",
+        "requests",
+        "none",
+        0.02,
+        "requests that arrived before or after the window and are left out of figures over "
+        "requests",
+    ),
     *_spread(
         "ttft_s",
         "s",
@@ -207,7 +222,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "s",
         "down",
         0.05,
-        "first arrival to last end of a session, sessions whose last request ended in the window",
+        "first arrival to last end of a session, sessions whose closing request was completed and "
+        "whose last end lies in the window; single-shot requests are no sessions",
     ),
     Metric(
         "turns_per_agent_hour",

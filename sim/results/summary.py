@@ -110,8 +110,8 @@ def summarise(
     """Every figure of a run, under the keys of ``sim.results.metrics``.
 
     ``requests`` are the columns of ``tables.requests``; ``closes_session`` says
-    of each request whether it is the last of its session. A figure that cannot
-    be known is ``None``.
+    of each request whether it is the last of a session, which a single-shot one
+    is not. A figure that cannot be known is ``None``.
     """
     window = Window.of(facts)
     here = window.contains(requests.arrival_s)
@@ -160,6 +160,7 @@ def _counts(requests: RequestColumns, here: Mask) -> dict[str, Any]:
         "requests_rejected": rejected,
         "requests_failed": failed,
         "requests_cancelled": _count(here & requests.were(Status.CANCELLED)),
+        "requests_outside_window": _count(~here),
         "error_ratio": _ratio(rejected + failed, total),
     }
 
@@ -257,14 +258,14 @@ def _kv_usage(window: Window, pods: Table) -> Sample:
 
 
 def _sessions(requests: RequestColumns, window: Window, closes: Mask) -> Sample:
-    """Sessions whose last request has ended, and whose last end lies in the window."""
+    """Sessions whose closing request was completed and whose last end lies in the window."""
     session = requests.session.codes
     slots = len(requests.session.words) + 1  # requests without a session share the last one
     first_s, last_s = np.full(slots, np.inf), np.full(slots, -np.inf)
     np.minimum.at(first_s, session, requests.arrival_s)
     np.maximum.at(last_s, session, np.where(np.isnan(requests.end_s), np.inf, requests.end_s))
     closed = np.zeros(slots, dtype=bool)
-    closed[session[closes]] = True
+    closed[session[closes & requests.were(Status.COMPLETED)]] = True
     closed[-1] = False
     over = closed & np.isfinite(last_s) & window.contains(last_s)
     return Sample(last_s[over] - first_s[over])

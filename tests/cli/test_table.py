@@ -15,6 +15,7 @@ from sim.scenario.load import ScenarioSet
 SUMMARY = {
     "requests_completed": 1234,
     "requests_censored": 5,
+    "requests_outside_window": 678,
     "ttft_s": {"p50": 0.25, "p95": 2.5, "p99": 12.0},
     "stream_tokens_per_s": {"p50": 77.04, "p5": 28.5},
     "output_tokens_per_s": 5917.4,
@@ -101,7 +102,8 @@ def test_the_whole_table_of_one_seed():
         "KV usage p95, %            75.0          75.0\n"
         "prompt p50, tokens       75,000        75,000\n"
         "requests completed        1,234         1,234\n"
-        "requests censored             5             5"
+        "requests censored             5             5\n"
+        "requests outside window     678           678"
     )
 
 

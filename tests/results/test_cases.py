@@ -108,7 +108,17 @@ def test_first_wave_is_left_out_by_arrival(
     assert result.summary["ttft_s"]["p50"] == pytest.approx(0.7)
     assert result.summary["ttft_s"]["p95"] == pytest.approx(p95_s)
     assert result.summary["requests"] == counted
-    assert len(result.requests) - result.summary["requests"] == 100 - counted
+    assert result.summary["requests_outside_window"] == 100 - counted
+
+
+def test_what_arrives_while_the_window_is_drained_is_left_out_and_counted() -> None:
+    """C61 (ii): the requests behind the window would count in it, or be gone without a word."""
+    book = Book()
+    for arrival_s in (5.0, 10.0, 19.0, 20.0, 25.0):
+        book.answered(arrival_s, 2.0)
+    result = book.freeze(facts(window_start_s=10.0, window_end_s=20.0, end_s=30.0))
+    assert result.summary["requests"] == 2
+    assert result.summary["requests_outside_window"] == 3
 
 
 def test_warm_up_longer_than_the_run_is_a_report_with_a_notice() -> None:
@@ -118,7 +128,7 @@ def test_warm_up_longer_than_the_run_is_a_report_with_a_notice() -> None:
     result = book.freeze(facts(window_start_s=600.0, window_end_s=float("inf"), end_s=30.0))
     figures = dict(flatten(result.summary))
     assert figures["requests"] == figures["placements.total"] == 0
-    assert {key: value for key, value in figures.items() if value is not None and value != 0} == {}
+    assert {key: value for key, value in figures.items() if value} == {"requests_outside_window": 1}
     assert figures["ttft_s.p95"] is None
     assert figures["output_tokens_per_s"] is None
     assert figures["error_ratio"] is None

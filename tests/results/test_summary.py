@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sim.request import Status
+from sim.request import Reason, Status
 from sim.results.metrics import METRICS, flatten, metric
 from sim.results.result import PodTotals
 from tests.results.builders import Book, facts, mixed_run
@@ -20,6 +20,7 @@ BY_HAND = {
     "requests_rejected": 1,
     "requests_failed": 1,
     "requests_cancelled": 1,
+    "requests_outside_window": 1,  # at 5 s
     # 1, 1, 1 (the failed one) and 3 s are known, two are still growing: ranks 2.5 and 4.5 of 0..5
     "ttft_s.p50": 2.0,
     "ttft_s.p90": None,
@@ -183,6 +184,41 @@ def test_a_run_to_the_end_measures_to_its_last_event() -> None:
     assert result.summary["output_tokens_per_s"] == 0.25
     assert result.summary["goodput_requests_per_s"] == 0.25
     assert result.summary["turns_per_agent_hour"] == 0.0
+
+
+def test_a_session_counts_when_its_last_answer_was_given() -> None:
+    """The cluster that refuses most would show the shortest sessions: a turn that is refused at
+    once, or whose client gives up, would end its session in no time."""
+    book = Book()
+    for session, status, end_s in (
+        ("refused", Status.REJECTED, 1.0),
+        ("left", Status.CANCELLED, 2.0),
+        ("failed", Status.FAILED, 3.0),
+        ("served", Status.COMPLETED, 8.0),
+    ):
+        book.request(1.0, session=session, closes_session=True, status=status, end_s=end_s)
+    summary = book.freeze(facts()).summary
+    assert summary["session_s"] == {"p50": 7.0, "p95": 7.0}
+    assert summary["samples"]["session_s"] == {"observed": 1, "censored": 0}
+
+
+def test_without_sessions_there_is_no_time_of_one() -> None:
+    """100,000 single requests would be reported as 100,000 short sessions."""
+    book = Book()
+    for at in range(3):
+        book.request(float(at), session=f"short/{at}", end_s=9.0)
+    assert book.freeze(facts()).summary["session_s"] == {"p50": None, "p95": None}
+
+
+def test_an_answer_that_was_cut_off_is_completed_as_its_definition_says() -> None:
+    """Answers that outgrew their pod would vanish from every count, or count unannounced."""
+    book = Book()
+    request = book.request(1.0, end_s=9.0)
+    book.attempt(request, 1.0, 1.0, 2.0).end_reason = Reason.LENGTH
+    result = book.freeze(facts())
+    assert result.summary["requests_completed"] == 1
+    assert result.requests["reason"].tolist() == [Reason.LENGTH]
+    assert f"reason {Reason.LENGTH}" in metric("requests_completed").definition
 
 
 def test_policies_without_a_home_have_no_spill_ratio() -> None:
