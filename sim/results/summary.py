@@ -170,7 +170,7 @@ def _latencies(requests: RequestColumns, here: Mask) -> dict[str, Sample]:
     ended = requests.were(Status.COMPLETED) | growing
     # An arrival a nanosecond after a step boundary counts as at it.
     queue_s = np.maximum(requests.scheduled_s - requests.dispatch_s, 0.0)
-    streamed = here & (requests.stream_s > 0.0)  # an engine without cost takes no time
+    streamed = here & (requests.stream_s > 0.0)  # steps may be shorter than the clock resolves
     tokens_per_s = requests.gaps[streamed] / requests.stream_s[streamed]
     return {
         "ttft_s": _sample(requests.ttft_s, here, growing),

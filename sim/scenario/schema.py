@@ -39,7 +39,8 @@ class StepTime(Model):
     """Cost of one engine step in ms: a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B.
 
     P prefill tokens computed, S context tokens of the decoding sequences,
-    A query-key pairs of the prefill chunks, B decoding sequences.
+    A query-key pairs of the prefill chunks, B decoding sequences. A step that
+    only prefills and one that only decodes must both take time.
     """
 
     a: Coefficient = Field(description="ms of every step.")
@@ -53,8 +54,12 @@ class StepTime(Model):
 
     @model_validator(mode="after")
     def _takes_time(self) -> Self:
-        if not any((self.a, self.b, self.c, self.d, self.f, self.g)):
-            refuse([("", "at least one coefficient must be above 0: a step takes time")])
+        problems = []
+        if not any((self.a, self.b, self.d)):
+            problems.append(("", "a, b or d must be above 0: computing a prompt takes time"))
+        if not any((self.a, self.c, self.f, self.g)):
+            problems.append(("", "a, c, f or g must be above 0: decoding a token takes time"))
+        refuse(problems)
         return self
 
 
@@ -90,11 +95,14 @@ class Engine(Model):
         default=16, description="Tokens per KV block."
     )
     max_num_batched_tokens: Annotated[int, whole(1, 10**9, STARVED)] = Field(
-        default=8192, description="Token budget of a step."
+        default=8192,
+        description="Token budget of a step. podsim's 8192 does not depend on the GPU as vLLM's "
+        "default does (16,384 on a B200): set it to what the fleet runs with.",
     )
     max_num_seqs: Annotated[int, whole(1, 10**6, STARVED)] = Field(
         default_factory=lambda data: min(256, data["max_num_batched_tokens"]),
-        description="Most sequences that run at once; 256, capped by maxNumBatchedTokens.",
+        description="Most sequences that run at once; 256, capped by maxNumBatchedTokens. It does "
+        "not depend on the GPU as vLLM's default does (1,024 on a B200): set it.",
     )
     max_model_len: PositiveTokens | None = Field(
         default=None,

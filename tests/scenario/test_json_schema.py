@@ -69,6 +69,14 @@ def test_the_whole_file_is_described(schema: dict[str, Any]) -> None:
     assert list(affinity["properties"]) == ["headers", "idleTimeout", "maxSessions"]
 
 
+def test_defaults_that_differ_from_vllms_say_so(schema: dict[str, Any]) -> None:
+    """A B200 would be simulated with half vLLM's token budget and a quarter of its sequences,
+    and an editor that shows the default would not tell."""
+    engine = schema["$defs"]["Engine"]["properties"]
+    for key, vllm in (("maxNumBatchedTokens", "16,384"), ("maxNumSeqs", "1,024")):
+        assert f"vLLM's default does ({vllm} on a B200)" in engine[key]["description"]
+
+
 def test_every_reference_leads_somewhere(schema: dict[str, Any]) -> None:
     """Editors would give up on the whole schema."""
     todo: list[Any] = [schema]

@@ -126,8 +126,10 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
          "step; got 10000"),
         ("kvBlocks: 100", "kvBlocks: 100, max_num_seqs: 5", "4:26: engines.small.max_num_seqs: "
          "unknown key 'max_num_seqs'; did you mean 'maxNumSeqs'?"),
-        ("a: 10", "a: 0", "4:36: engines.small.stepTime: at least one coefficient must be above "
-         "0: a step takes time"),
+        ("a: 10", "a: 0, c: 1", "4:36: engines.small.stepTime: a, b or d must be above 0: "
+         "computing a prompt takes time"),
+        ("a: 10", "a: 0, b: 1, d: 1", "4:36: engines.small.stepTime: a, c, f or g must be above "
+         "0: decoding a token takes time"),
         ("small: {", "sm.all: {", "4:3: engines.sm.all: must be letters, digits and hyphens, a "
          "letter or a digit first; got 'sm.all'"),
         ("replicas: 2", "replicas: 0", "8:15: backends.pods.replicas: must be a whole number such "
@@ -165,6 +167,20 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     """C73 and more: a fault would pass, or be said in words that help nobody."""
     assert f"f.yaml:{expected}" in faults(replaced((old, new)))
+
+
+@pytest.mark.parametrize("prefill", ["b", "d"])
+@pytest.mark.parametrize("decode", ["c", "f", "g"])
+def test_every_step_takes_time_but_not_every_part_of_it(
+    loaded: Loaded, faults: Lines, prefill: str, decode: str
+) -> None:
+    """Prompts would be computed, or a million tokens decoded, at one instant: a span without
+    length has no rate, and a closed loop would ask for ever without the clock moving on."""
+    loaded(replaced(("{a: 10}", f"{{a: 0, {prefill}: 1, {decode}: 1}}")))
+    for written, unsaid in ((prefill, "decoding"), (decode, "computing")):
+        (line,) = faults(replaced(("{a: 10}", f"{{a: 0, {written}: 1}}")))
+        assert f": {unsaid} a " in line
+    assert len(faults(replaced(("{a: 10}", "{a: 0}")))) == 2
 
 
 def test_one_mistake_is_one_line(faults: Lines) -> None:

@@ -113,7 +113,7 @@ def test_zero_is_legal_only_where_nothing_makes_sense(
     faults: Lines, loaded: Loaded, path: str
 ) -> None:
     """C73: zero pods or a zero budget would give an empty report, a zero overhead be refused."""
-    text = GOOD.replace("stepTime: {a: 10}", "stepTime: {a: 10, b: 1}")
+    text = GOOD.replace("stepTime: {a: 10}", "stepTime: {a: 10, b: 1, c: 1}")
     if ZERO_IS_LEGAL.get(path, False):
         loaded(text, [setting(path, "0")])
     else:
