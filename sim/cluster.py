@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sim import registry as registries
 from sim.errors import InvariantError
-from sim.kernel import Kernel, Order
+from sim.kernel import Kernel, Order, Process
 from sim.pod.pod import Pod
 from sim.ports import PodPort, Workload, WorkloadContext
 from sim.record import Recorder
@@ -66,13 +66,13 @@ class Cluster:
         measure_s = inf if window.measure is None else window.measure
         window_end_s = window.warmup + measure_s
         drain = window.measure is None if window.drain is None else window.drain
-        kernel.at(0.0, Order.POLL, self._poller.poll)
-        kernel.at(0.0, Order.FAULT, self.proxy.start)
-        kernel.at(window.warmup, Order.OBSERVATION, self._open_window)
+        kernel.spawn(self._poller.run())
+        self.proxy.start()
+        kernel.at(window.warmup, Order.WINDOW, self._open_window)
         for workload in self._workloads.values():
             workload.start()
-        if window.measure is None:
-            self._watch()
+        if drain:
+            kernel.spawn(self._watch())
         kernel.run_until(window_end_s, on_tick)
         self._closed = self._totals()
         if drain and window.measure is not None:
@@ -122,15 +122,18 @@ class Cluster:
         if not self._unfinished and self._scenario.window.measure is None:
             self.kernel.stop()
 
-    def _watch(self) -> None:
-        """Look once an hour of simulated time whether anything but this and the polls is left."""
-        if self.kernel.now_s > 0 and self.kernel.pending <= self._periodic:
-            waiting = sum(request.end_s is None for request in self.recorder.requests)
-            raise InvariantError(
-                f"nothing is left to happen at {self.kernel.now_s:g} s, but the workload has not "
-                f"finished and {waiting} requests are not answered"
-            )
-        self.kernel.at(self.kernel.now_s + WATCH_S, Order.OBSERVATION, self._watch)
+    def _watch(self) -> Process:
+        """Look once an hour of simulated time whether anything is left but polls and ticks."""
+        hours = 1
+        while True:
+            yield self.kernel.sleep_until(hours * WATCH_S, Order.OBSERVATION)
+            if self.kernel.pending <= self._periodic:
+                unanswered = sum(request.end_s is None for request in self.recorder.requests)
+                raise InvariantError(
+                    f"nothing is left to happen at {self.kernel.now_s:g} s, but the workload has "
+                    f"not finished and {unanswered} requests are not answered"
+                )
+            hours += 1
 
     def _drain(self, on_tick: Callable[[float], None] | None) -> None:
         """Go on until what arrived before the end of the window is over."""

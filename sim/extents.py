@@ -48,15 +48,20 @@ class Piece:
 
 
 class NodeState:
-    """What a store knows of one node: its pieces in block order, and its copies by age."""
+    """What a store knows of one node: its pieces in block order, and its copies by age.
 
-    __slots__ = ("copies", "first", "node", "pieces")
+    ``copies`` maps a serial number to the pieces of that copy; ``reach`` is a
+    block that no copy lies beyond.
+    """
+
+    __slots__ = ("copies", "first", "node", "pieces", "reach")
 
     def __init__(self, node: Node, first: int) -> None:
         self.node = node
         self.first = first
         self.pieces: list[Piece] = []
-        self.copies: list[Piece] = []
+        self.copies: dict[int, list[Piece]] = {}
+        self.reach = first
 
     def cached_until(self) -> int:
         """The first block of the node that is not cached."""
@@ -74,10 +79,16 @@ class NodeState:
         for piece in self.pieces:
             if piece.start <= block < piece.stop:
                 return piece
-        for piece in self.copies:
-            if piece.start <= block < piece.stop:
-                return piece
+        if block < self.reach:
+            for pieces in self.copies.values():
+                for piece in pieces:
+                    if piece.start <= block < piece.stop:
+                        return piece
         return None
+
+    def of(self, serial: int) -> list[Piece]:
+        """The main pieces, or those of one copy."""
+        return self.copies[serial] if serial else self.pieces
 
 
 class Hold:
@@ -193,7 +204,8 @@ class ExtentStore:
             if cached > at:
                 self._serial += 1
                 end = min(cached, stop)
-                state.copies.append(Piece(state, at, end, 1, self._serial))
+                state.copies[self._serial] = [Piece(state, at, end, 1, self._serial)]
+                state.reach = max(state.reach, end)
                 _append_hold(holding, state, at, end, self._serial)
                 at = end
             if at < stop:
@@ -246,10 +258,10 @@ class ExtentStore:
 
     def _take(self, state: NodeState, start: int, stop: int, serial: int) -> None:
         """One more holder for blocks [start, stop)."""
-        pieces = state.copies if serial else state.pieces
-        self._cut_at(pieces, start, stop, serial)
+        pieces = state.of(serial)
+        self._cut_at(pieces, start, stop)
         for piece in pieces:
-            if piece.serial == serial and piece.start >= start and piece.stop <= stop:
+            if piece.start >= start and piece.stop <= stop:
                 if not piece.holders:
                     self._unlink(piece)
                     self.held += piece.stop - piece.start
@@ -259,10 +271,10 @@ class ExtentStore:
 
     def _give(self, state: NodeState, start: int, stop: int, serial: int) -> None:
         """One holder less for blocks [start, stop); unheld pieces join the queue tail first."""
-        pieces = state.copies if serial else state.pieces
-        self._cut_at(pieces, start, stop, serial)
+        pieces = state.of(serial)
+        self._cut_at(pieces, start, stop)
         for piece in reversed(pieces):
-            if piece.serial == serial and piece.start >= start and piece.stop <= stop:
+            if piece.start >= start and piece.stop <= stop:
                 piece.holders -= 1
                 if not piece.holders:
                     self._append(piece)
@@ -270,17 +282,17 @@ class ExtentStore:
         if len(pieces) > 1 and not serial:
             state.pieces = _joined(pieces)
 
-    def _cut_at(self, pieces: list[Piece], start: int, stop: int, serial: int) -> None:
+    def _cut_at(self, pieces: list[Piece], start: int, stop: int) -> None:
         """Make ``start`` and ``stop`` borders between pieces; nearly always they are."""
         if len(pieces) != 1 or pieces[0].start < start or pieces[0].stop > stop:
-            self._cut(pieces, start, serial)
-            self._cut(pieces, stop, serial)
+            self._cut(pieces, start)
+            self._cut(pieces, stop)
 
-    def _cut(self, pieces: list[Piece], block: int, serial: int) -> None:
+    def _cut(self, pieces: list[Piece], block: int) -> None:
         """Make ``block`` a border between pieces; the later part is evicted first, as before."""
         for index, piece in enumerate(pieces):
-            if piece.serial == serial and piece.start < block < piece.stop:
-                head = Piece(piece.state, piece.start, block, piece.holders, serial)
+            if piece.start < block < piece.stop:
+                head = Piece(piece.state, piece.start, block, piece.holders, piece.serial)
                 piece.start = block
                 if not piece.holders:
                     _insert_after(piece, head)
@@ -288,9 +300,14 @@ class ExtentStore:
                 return
 
     def _drop(self, state: NodeState, piece: Piece) -> None:
-        (state.copies if piece.serial else state.pieces).remove(piece)
-        if not state.pieces and not state.copies:
-            del self._states[state.node]
+        pieces = state.of(piece.serial)
+        pieces.remove(piece)
+        if piece.serial and not pieces:
+            del state.copies[piece.serial]
+        if not state.copies:
+            state.reach = state.first
+            if not state.pieces:
+                del self._states[state.node]
 
     # -- the free queue -------------------------------------------------------------------
 

@@ -1,16 +1,18 @@
 """The clock: SimPy's event heap with a documented order of the events of one instant.
 
 Hot paths are plain callbacks at absolute times (``at``); slow actors are
-generator processes that ``yield`` what ``sleep_until`` or ``signal`` return.
+generator processes that ``yield`` what ``sleep_until`` returns.
 Nobody yields SimPy's own timeouts or events: SimPy gives every timeout one
 priority, which would break the order below.
 """
 
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import simpy
+
+from sim.errors import InvariantError
 
 Callback: TypeAlias = Callable[[], None]
 Process: TypeAlias = Generator[simpy.Event, Any, None]
@@ -20,8 +22,12 @@ BOUNDARY_TOLERANCE_S: Final = 1e-9
 
 
 class Order:
-    """The order of events at one instant (router-and-pools semantics, "one instant")."""
+    """The order of events at one instant (router-and-pools semantics, "one instant").
 
+    Events of one order run in the order in which they were asked for.
+    """
+
+    WINDOW: Final = -1  # opens before anything else happens: the window is half-open
     STEP_END: Final = 0
     FAULT: Final = 1
     IDLE_PROBE: Final = 2
@@ -36,35 +42,19 @@ class Order:
     CLIENT_TIMEOUT: Final = 11
 
 
-class Signal(simpy.Event):
-    """An event that a process waits for; ``fire`` wakes it at the present instant."""
-
-    def __init__(self, kernel: "Kernel", order: int) -> None:
-        super().__init__(kernel)
-        self._kernel = kernel
-        self._order = order
-
-    def fire(self, value: Any = None) -> None:
-        """Wake the waiting process with ``value``; only the first call counts."""
-        if self.triggered:
-            return
-        self._ok = True
-        self._value = value
-        self._kernel.at(self._kernel.now_s, self._order, self._wake)
-
-    def _wake(self) -> None:
-        callbacks, self.callbacks = self.callbacks, None  # type: ignore[assignment]
-        for callback in callbacks or ():
-            callback(self)
-
-
 class Kernel(simpy.Environment):
-    """One run's clock. Times are seconds since the start of the run."""
+    """One run's clock. Times are seconds since the start of the run.
+
+    ``phase`` is the highest order that has run at the present instant: what an
+    event of a later order brings about at the same instant comes too late for
+    the earlier ones.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._heap: list[tuple[float, int, int, Callback]] = []
         self.now_s = 0.0
+        self.phase = -1
         self.events = 0
         self._stopped = False
 
@@ -77,15 +67,11 @@ class Kernel(simpy.Environment):
 
     def sleep_until(self, time_s: float, order: int) -> simpy.Event:
         """What a process yields to sleep until ``time_s``."""
-        event = Signal(self, order)
+        event = simpy.Event(self)
         event._ok = True
         event._value = None
-        self.at(time_s, order, event._wake)
+        self.at(time_s, order, lambda: _run_callbacks(event))
         return event
-
-    def signal(self, order: int = Order.STEP_END) -> Signal:
-        """An event that another actor fires; the process wakes at ``order`` of that instant."""
-        return Signal(self, order)
 
     def spawn(self, process: Process) -> None:
         """Start a generator process; its first step runs at the present instant."""
@@ -95,11 +81,9 @@ class Kernel(simpy.Environment):
         """SimPy's own way onto the heap (start and end of a process)."""
 
         def run() -> None:
-            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
-            for callback in callbacks or ():
-                callback(event)
-            if not event._ok and not event._defused:
-                raise event._value
+            _run_callbacks(event)
+            if not event.ok and not event.defused:
+                raise cast(BaseException, event.value)
 
         self.at(self.now_s + delay, int(priority), run)
 
@@ -127,8 +111,14 @@ class Kernel(simpy.Environment):
         while queue and not self._stopped:
             if queue[0][0] >= horizon_s:
                 break
-            time_s, _, _, callback = heappop(queue)
-            self.now_s = self._now = time_s
+            time_s, order, _, callback = heappop(queue)
+            if time_s != self.now_s:
+                if time_s < self.now_s:
+                    raise InvariantError(f"the clock would go back: {self.now_s} s to {time_s} s")
+                self.now_s = self._now = time_s
+                self.phase = order
+            elif order > self.phase:
+                self.phase = order
             callback()
             count += 1
             if on_tick is not None and not count & 4095:
@@ -136,3 +126,9 @@ class Kernel(simpy.Environment):
         self.events += count
         if not self._stopped and horizon_s != float("inf"):
             self.now_s = self._now = horizon_s
+
+
+def _run_callbacks(event: simpy.Event) -> None:
+    callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+    for callback in callbacks or ():
+        callback(event)

@@ -100,12 +100,12 @@ class Pod:
         return Published(waiting, running, held / capacity)
 
     def totals(self, now_s: float) -> PodTotals:
-        """Running totals up to ``now_s``, which must be the present instant."""
+        """Running totals of all before ``now_s``, which must be the present instant."""
         emitted, steps, busy_s = self._emitted, self._finished_steps, self._busy_s
         if self._steps:
             busy_s += now_s - self._start_s
             if self._span is not None:
-                done = self._steps_done(self._span, now_s)
+                done = min(self._span.steps_before(now_s), self._steps)
                 steps += done
                 emitted += done * self._batch.decoders
         scheduler = self._scheduler
@@ -172,7 +172,9 @@ class Pod:
     def _wake_at(self, end_s: float) -> None:
         self._end_s = end_s
         plan = self._plan
-        self._kernel.at(end_s, Order.STEP_END, lambda: self._woken(plan))
+        # A step that began up to the tolerance ago may be over already.
+        wake_s = max(end_s, self._kernel.now_s)
+        self._kernel.at(wake_s, Order.STEP_END, lambda: self._woken(plan))
 
     # -- the end of a step or span --------------------------------------------------------
 
@@ -275,11 +277,16 @@ class Pod:
             self._wake_at(span.end_s(steps))
 
     def _cut_for_arrival(self, span: Span) -> None:
-        """An arrival is taken in at the next step boundary, or at the one it has just met."""
+        """An arrival is taken in at the next step boundary, or at the one it has just met.
+
+        What arrives because a client has left at this very instant is too late
+        for the step that starts at it: planning came before the client left.
+        """
         now_s = self._kernel.now_s
         done = self._steps_done(span, now_s)
         boundary_s = span.end_s(done)
-        if now_s - boundary_s > BOUNDARY_TOLERANCE_S:
+        too_late = self._kernel.phase > Order.PLANNING
+        if too_late or now_s - boundary_s > BOUNDARY_TOLERANCE_S:
             self._cut(span, done + 1)
         elif done < self._steps:
             self._plan += 1

@@ -180,9 +180,7 @@ class Scheduler:
         admitted: list[Sequence] = []
         self._stuck = False
         while self.waiting:
-            if budget <= 0:
-                break
-            if len(self.running) >= self._cap:
+            if budget <= 0 or len(self.running) >= self._cap:
                 self._stuck = True
                 break
             sequence = self.waiting[0]
@@ -226,9 +224,9 @@ class Scheduler:
 
     def _blocked(self) -> bool:
         """Whether the head of the queue cannot be admitted before the batch changes."""
-        if len(self.running) >= self._cap:
-            return True
         budget = self._budget - self.batch.decoders
+        if budget <= 0 or len(self.running) >= self._cap:
+            return True
         head = self.waiting[0]
         route = path(head.answer, head.target)
         if any(node in self._writers for node, _ in route):

@@ -76,3 +76,10 @@ class Span:
         while steps and self.end_s(steps) > until_s:
             steps -= 1
         return steps
+
+    def steps_before(self, until_s: float) -> int:
+        """How many steps have ended before ``until_s``, which is not part of the interval."""
+        steps = self.steps_until(until_s)
+        while steps and self.end_s(steps) >= until_s:
+            steps -= 1
+        return steps

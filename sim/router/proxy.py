@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sim.kernel import Kernel, Order
+from sim.kernel import Kernel, Order, Process
 from sim.ports import PodPort
 from sim.record import Recorder
 from sim.request import Attempt, Request, Status
@@ -39,7 +39,6 @@ class Proxy:
         self._wants_dispatched = Dispatched in policy.observes
         self._wants_first_token = FirstToken in policy.observes
         self._wants_ended = Ended in policy.observes
-        self._ticks = 0
         self.on_end: Callable[[Request], None] | None = None
 
     def start(self) -> None:
@@ -48,7 +47,7 @@ class Proxy:
             for index, name in enumerate(self._columns.names):
                 self._policy.observe(PodAdded(index, name, self._kernel.now_s))
         if self._policy.tick_interval_s is not None:
-            self._next_tick(self._policy.tick_interval_s)
+            self._kernel.spawn(self._ticks(self._policy.tick_interval_s))
 
     def submit(self, request: Request) -> None:
         """A request arrives now."""
@@ -139,11 +138,9 @@ class Proxy:
         if request.on_end is not None:
             request.on_end(request)
 
-    def _next_tick(self, interval_s: float) -> None:
-        self._ticks += 1
-
-        def tick() -> None:
+    def _ticks(self, interval_s: float) -> Process:
+        ticks = 1
+        while True:
+            yield self._kernel.sleep_until(ticks * interval_s, Order.POLL)
             self._policy.observe(Tick(self._kernel.now_s))
-            self._next_tick(interval_s)
-
-        self._kernel.at(self._ticks * interval_s, Order.POLL, tick)
+            ticks += 1

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from sim.kernel import Kernel, Order
+from sim.kernel import Kernel, Order, Process
 from sim.ports import PodPort
 from sim.record import Recorder
 
@@ -45,10 +45,16 @@ class Poller:
         self._interval_s = interval_s
         self._kernel = kernel
         self._recorder = recorder
-        self._polls = 0
 
-    def poll(self) -> None:
-        """Read all pods now and schedule the next poll."""
+    def run(self) -> Process:
+        """Poll for ever."""
+        polls = 0
+        while True:
+            yield self._kernel.sleep_until(polls * self._interval_s, Order.POLL)
+            self._read()
+            polls += 1
+
+    def _read(self) -> None:
         now_s = self._kernel.now_s
         columns = self._columns
         sampled = self._recorder.sampled
@@ -66,5 +72,3 @@ class Poller:
                 published.running,
                 published.kv_usage,
             )
-        self._polls += 1
-        self._kernel.at(self._polls * self._interval_s, Order.POLL, self.poll)

@@ -47,3 +47,23 @@ def test_a_lost_request_is_an_error_and_not_a_quiet_end(monkeypatch: pytest.Monk
     monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
     with pytest.raises(InvariantError, match=r"nothing is left to happen.*4 requests"):
         sim.run(script(ROWS))
+
+
+@pytest.mark.parametrize(("warmup_s", "tokens"), [(0.0, 3), (1.0, 1)])
+def test_flow_figures_are_those_of_a_half_open_window(warmup_s: float, tokens: int) -> None:
+    """Tokens at 0.25, 0.5, 0.75 and 1.0 s: the last one belongs to the window that begins there.
+
+    Counted at the end of its instant, a border would give it to both windows or to none.
+    """
+    rows = [{"arrival": 0.0, "promptTokens": 10, "outputTokens": 4}]
+    scenario = script(rows, warmup=warmup_s, measure=1.0)
+    scenario["engines"]["e"]["stepTime"] = {"a": 250.0}
+    summary = sim.run(scenario, check=True).runs[0].summary
+    assert summary["output_tokens_per_s"] == tokens
+
+
+def test_a_lost_request_does_not_hang_a_drained_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draining waits for what arrived in the window, and must not wait for ever."""
+    monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
+    with pytest.raises(InvariantError, match=r"nothing is left to happen.*4 requests"):
+        sim.run(script(ROWS, measure="1s", drain=True))

@@ -51,7 +51,7 @@ def test_metrics_are_as_old_as_their_last_poll() -> None:
     poller = Poller(list(pods), columns, 0.4, kernel, Recorder())
     assert columns.metrics_age_s(0, 0.0) == float("inf")
     ages_s = []
-    kernel.at(0.0, Order.POLL, poller.poll)
+    kernel.spawn(poller.run())
     for time_s in (0.0, 0.3, 0.4, 1.0):
         kernel.at(
             time_s, Order.ARRIVAL, lambda: ages_s.append(columns.metrics_age_s(1, kernel.now_s))

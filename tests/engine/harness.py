@@ -6,7 +6,7 @@ its answer lies. ``Traffic.jobs`` spells texts out as token ids for the slow
 engine; ``Traffic.requests`` builds the content tree for the pods of ``sim``.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
@@ -166,8 +166,8 @@ def _totals(trace: Trace, polls_s: tuple[float, ...]) -> list[Totals]:
     busy_s = [0.0, *accumulate(step.end_s - step.start_s for step in steps)]
     totals = []
     for time_s in polls_s:
-        ended = bisect_right(steps, time_s, key=lambda step: step.end_s)
-        emitted = sum(bisect_right(job.token_s, time_s) for job in trace.jobs)
+        ended = bisect_left(steps, time_s, key=lambda step: step.end_s)
+        emitted = sum(bisect_left(job.token_s, time_s) for job in trace.jobs)
         in_flight_s = max(0.0, time_s - steps[ended].start_s) if ended < len(steps) else 0.0
         totals.append(Totals(ended, emitted, prefilled[ended], busy_s[ended] + in_flight_s))
     return totals
@@ -208,6 +208,7 @@ class _PodRun:
 
     def run(self, polls_s: tuple[float, ...]) -> Observation:
         for time_s in polls_s:
+            self._kernel.at(time_s, Order.WINDOW, self._total)
             self._kernel.at(time_s, Order.POLL, self._poll)
         for call in self._traffic.calls:
             self._add(call)
@@ -244,7 +245,9 @@ class _PodRun:
         now_s = self._kernel.now_s
         said = self._pod.published(now_s)
         self._polls.append(Published(said.waiting, said.running, said.kv_usage))
-        totals = self._pod.totals(now_s)
+
+    def _total(self) -> None:
+        totals = self._pod.totals(self._kernel.now_s)
         self._totals.append(
             Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens, totals.busy_s)
         )
