@@ -11,7 +11,7 @@ from sim.pod.batch import Sequence
 from sim.pod.scheduler import Scheduler, Step
 from sim.pod.steptime import Span, StepTime
 from sim.ports import Published
-from sim.request import Attempt, Reason, Status
+from sim.request import Attempt, HttpStatus, Reason, Status
 from sim.results.result import PodTotals
 from sim.scenario.schema import Engine
 
@@ -51,7 +51,7 @@ class Pod:
         prompt_tokens = attempt.request.prompt.tokens
         refusal = self._scheduler.refusal(prompt_tokens)
         if refusal is not None:
-            self._end(attempt, Status.REJECTED, self._kernel.now_s, 400, refusal)
+            self._end(attempt, Status.REJECTED, self._kernel.now_s, HttpStatus.BAD_REQUEST, refusal)
             return
         wanted = attempt.request.output_tokens
         allowed = self._scheduler.output_limit(prompt_tokens, wanted)
@@ -244,7 +244,7 @@ class Pod:
         attempt = sequence.attempt
         del self._sequences[attempt]
         attempt.emitted_tokens = sequence.emitted
-        self._end(attempt, Status.COMPLETED, now_s, 200, end_reason)
+        self._end(attempt, Status.COMPLETED, now_s, HttpStatus.OK, end_reason)
 
     def _end(
         self, attempt: Attempt, status: str, now_s: float, http_status: int, reason: str | None

@@ -90,7 +90,6 @@ PLACEMENTS: Final = (
     number("cached_tokens", "tokens", "prompt tokens in the cache when admitted", nullable=True),
     number("predicted_cached_tokens", "tokens", "what the policy expected of the cache", True),
     text("status", "how the attempt ended"),
-    number("http_status", "", "what its client got; 499 when it left", nullable=True),
 )
 
 PODS: Final = (
@@ -202,7 +201,6 @@ def placements_table(attempts: Sequence[Attempt]) -> Table:
             [attempt.predicted_cached_tokens for attempt in attempts]
         ),
         "status": _texts([attempt.status for attempt in attempts]),
-        "http_status": _whole_or_null([attempt.http_status for attempt in attempts]),
     }
     return _table(PLACEMENTS, columns)
 

@@ -5,11 +5,9 @@ from collections.abc import Callable
 from sim.kernel import Kernel, Order, Process
 from sim.ports import PodPort
 from sim.record import Recorder
-from sim.request import Attempt, Request, Status
+from sim.request import Attempt, HttpStatus, Reason, Request, Status
 from sim.router.signals import PodColumns
 from sim.router.views import Dispatched, Ended, FirstToken, Hold, Place, PodAdded, Policy, Tick
-
-CLIENT_CLOSED_REQUEST = 499
 
 
 class Proxy:
@@ -65,11 +63,11 @@ class Proxy:
             attempt = request.attempts[-1]
             attempt.status = Status.CANCELLED
             attempt.end_s = now_s
-            attempt.http_status = CLIENT_CLOSED_REQUEST
+            attempt.http_status = HttpStatus.CLIENT_CLOSED_REQUEST
             self._pods[attempt.pod_index].cancel(attempt)
             self.ended(attempt)
         else:
-            self._answer(request, Status.CANCELLED, CLIENT_CLOSED_REQUEST, None)
+            self._answer(request, Status.CANCELLED, HttpStatus.CLIENT_CLOSED_REQUEST, None)
 
     def first_token(self, attempt: Attempt) -> None:
         """A pod reports the first token of an attempt."""
@@ -92,7 +90,7 @@ class Proxy:
             return  # the client left while the request was held
         now_s = self._kernel.now_s
         if True not in self._columns.ready:
-            self._answer(request, Status.REJECTED, 503, "no_ready_pod")
+            self._answer(request, Status.REJECTED, HttpStatus.UNAVAILABLE, Reason.NO_READY_POD)
             return
         decision = self._policy.choose(request.view(), self._columns, now_s)
         if isinstance(decision, Place):

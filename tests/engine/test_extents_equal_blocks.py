@@ -119,4 +119,4 @@ class Caches(RuleBasedStateMachine):
 class TestCaches(Caches.TestCase):
     """If it fails, extents evict, share or copy other blocks than a block cache does."""
 
-    settings = settings(many(300), stateful_step_count=80)
+    settings = settings(many(200), stateful_step_count=80)

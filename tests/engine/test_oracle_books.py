@@ -6,7 +6,7 @@ from tests.engine.harness import trace_steps
 from tests.engine.strategies import Scenario, many, scenarios
 
 
-@many(200)
+@many(100)
 @given(scenarios())
 def test_every_token_is_accounted_for(scenario: Scenario) -> None:
     """If not, steps and jobs of the slow engine tell different stories."""
@@ -24,7 +24,7 @@ def test_every_token_is_accounted_for(scenario: Scenario) -> None:
             assert job.emitted_tokens == call.output_tokens
 
 
-@many(200)
+@many(100)
 @given(scenarios())
 def test_steps_follow_one_another_and_keep_to_their_limits(scenario: Scenario) -> None:
     """If not, the slow engine is in two places at once, or works beyond its budget."""
@@ -41,7 +41,7 @@ def test_steps_follow_one_another_and_keep_to_their_limits(scenario: Scenario) -
         assert step.cached_blocks <= settings.kv_blocks
 
 
-@many(200)
+@many(100)
 @given(scenarios())
 def test_everybody_gets_an_end_in_order(scenario: Scenario) -> None:
     """If not, a request is lost, served before it came, or has a token after its client left."""

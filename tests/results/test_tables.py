@@ -27,7 +27,7 @@ def test_columns_are_the_published_ones_in_order() -> None:
     assert names(PLACEMENTS) == (
         "request_id, attempt, proxy, backend, pod, outcome, reason, decided_s, dispatch_s, "
         "scheduled_s, first_token_s, end_s, prompt_tokens, cached_tokens, "
-        "predicted_cached_tokens, status, http_status"
+        "predicted_cached_tokens, status"
     )
     assert names(PODS) == "time_s, pod, in_flight, waiting, running, kv_usage"
 
@@ -102,12 +102,9 @@ def test_what_is_not_known_yet_is_null() -> None:
 
 
 def test_clients_that_left_are_499() -> None:
-    """Cancelled requests would count as errors of the server, in one of the two tables."""
+    """Cancelled requests would count as errors of the server."""
     (request,) = (row for row in RESULT.requests_table.to_pylist() if row["status"] == "cancelled")
-    (attempt,) = (
-        row for row in RESULT.placements_table.to_pylist() if row["status"] == "cancelled"
-    )
-    assert request["http_status"] == attempt["http_status"] == 499
+    assert request["http_status"] == 499
 
 
 def test_placements_are_one_row_per_attempt() -> None:
@@ -131,7 +128,6 @@ def test_placements_are_one_row_per_attempt() -> None:
         "cached_tokens": 0,
         "predicted_cached_tokens": None,
         "status": "completed",
-        "http_status": 200,
     }
 
 
