@@ -2,6 +2,7 @@
 
 Where to start reading:
 
+- ``sim.api``       what scripts call
 - ``sim.runner``    a run from scenario and seed to result, and sets of runs
 - ``sim.cluster``   wires workloads, a proxy and pods on one clock
 - ``sim.workload``  who sends requests: agents, recorded sessions, arrivals, scripts
@@ -18,8 +19,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sim.api import run
     from sim.results.result import RunResult
-    from sim.runner import Runs, run
+    from sim.runner import Runs
     from sim.scenario.load import ScenarioSet, load
     from sim.scenario.schema import Scenario
 
@@ -33,7 +35,7 @@ def __getattr__(name: str) -> Any:
         "Scenario": "sim.scenario.schema",
         "ScenarioSet": "sim.scenario.load",
         "load": "sim.scenario.load",
-        "run": "sim.runner",
+        "run": "sim.api",
     }
     if name not in homes:
         raise AttributeError(f"module 'sim' has no attribute {name!r}")

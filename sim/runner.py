@@ -2,11 +2,13 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sim.cluster import Cluster
 from sim.errors import InvariantError
@@ -15,7 +17,7 @@ from sim.results import arrow
 from sim.results.comparison import compare_variants
 from sim.results.result import RunResult
 from sim.results.store import write
-from sim.scenario.load import ScenarioSet, load, load_dict
+from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Scenario
 from sim.workers import run_all
 
@@ -57,37 +59,15 @@ class Runs:
 
     @property
     def placements(self) -> "pd.DataFrame":
-        """The placements tables of all runs, one below the other."""
-        return self._stacked("placements_table")
+        """The placements tables of all runs, each row with its variant and seed."""
+        frame = self._stacked("placements_table")
+        rows = [run.placements_table.num_rows for run in self.runs]
+        frame.insert(0, "variant", np.repeat([run.variant for run in self.runs], rows))
+        frame.insert(1, "seed", np.repeat([run.seed for run in self.runs], rows))
+        return frame
 
     def _stacked(self, table: str) -> "pd.DataFrame":
         return arrow.data_frame(arrow.concatenated([getattr(run, table) for run in self.runs]))
-
-
-def run(
-    scenario: "str | Path | dict[str, Any] | ScenarioSet",
-    *,
-    variants: Sequence[str] = (),
-    seeds: tuple[int, ...] | None = None,
-    settings: Sequence[str] = (),
-    jobs: int = 1,
-    check: bool = False,
-    store: Path | None = None,
-) -> Runs:
-    """Simulate a scenario file, or the same as a mapping; all its variants and seeds by default.
-
-    ``settings`` are ``path=value`` strings as of ``--set``. With ``jobs`` above
-    1 the runs go to worker processes, so a script needs the usual
-    ``if __name__ == "__main__"``. Nothing is written unless ``store`` names a
-    folder. Raises ``ScenarioError`` with every fault of the input at once.
-    """
-    if isinstance(scenario, ScenarioSet):
-        loaded = scenario.variant(variants) if variants else scenario
-    elif isinstance(scenario, dict):
-        loaded = load_dict(scenario, settings, variants=variants)
-    else:
-        loaded = load(scenario, settings, variants=variants)
-    return run_set(loaded, seeds=seeds, jobs=jobs, check=check, store=store)
 
 
 def run_set(

@@ -1,0 +1,86 @@
+"""``sim.run``: scenarios from scripts and notebooks, with the checks of the command line."""
+
+from collections.abc import Iterable, Mapping
+from operator import index
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+from sim.errors import UserError
+from sim.runner import Runs, run_set
+from sim.scenario.load import ScenarioSet, load, load_dict
+from sim.scenario.schema import MAX_SEED
+
+
+def run(
+    scenario: str | Path | Mapping[str, Any] | ScenarioSet,
+    *,
+    variants: str | Iterable[str] = (),
+    seeds: int | Iterable[int] | None = None,
+    settings: str | Iterable[str] = (),
+    jobs: int = 1,
+    check: bool = False,
+    store: str | Path | None = None,
+) -> Runs:
+    """Simulate a scenario file, or the same as a mapping; all its variants and seeds by default.
+
+    ``settings`` are ``path=value`` strings as of ``--set``. With ``jobs`` above
+    1 the runs go to worker processes, so a script needs the usual
+    ``if __name__ == "__main__"``. Nothing is written unless ``store`` names a
+    folder. Raises ``ScenarioError`` with every fault of the input at once, and
+    ``UserError`` for arguments that cannot be meant.
+    """
+    names, changes = _texts("variants", variants), _texts("settings", settings)
+    chosen = None if seeds is None else _seeds(seeds)
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise UserError(f"jobs: must be a whole number from 1; got {jobs!r}")
+    folder = None if store is None else Path(store)
+    loaded = _loaded(scenario, changes, names)
+    return run_set(loaded, seeds=chosen, jobs=jobs, check=check, store=folder)
+
+
+def _loaded(
+    scenario: str | Path | Mapping[str, Any] | ScenarioSet,
+    settings: tuple[str, ...],
+    variants: tuple[str, ...],
+) -> ScenarioSet:
+    if isinstance(scenario, ScenarioSet):
+        if settings:
+            raise UserError(
+                "settings: a loaded scenario takes none; give them to sim.load(file, settings=...)"
+            )
+        return scenario.variant(variants) if variants else scenario
+    if isinstance(scenario, Mapping):
+        return load_dict(scenario, settings, variants=variants)
+    if isinstance(scenario, str | Path):
+        return load(scenario, settings, variants=variants)
+    raise UserError(
+        "scenario: must be a file name, a mapping or what sim.load returns; "
+        f"got {type(scenario).__name__}"
+    )
+
+
+def _texts(argument: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    """One text or several."""
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    for text in texts:
+        if not isinstance(text, str):
+            raise UserError(f"{argument}: must be text or several texts; got {text!r}")
+    return texts
+
+
+def _seeds(given: int | Iterable[int]) -> tuple[int, ...]:
+    """One seed or several, within the range of a scenario's ``seeds`` and distinct."""
+    seeds = tuple(_seed(seed) for seed in (given if isinstance(given, Iterable) else (given,)))
+    if not seeds:
+        raise UserError("seeds: must name at least one seed")
+    if len(set(seeds)) < len(seeds):
+        raise UserError(f"seeds: must be distinct; got {list(seeds)}")
+    return seeds
+
+
+def _seed(given: SupportsIndex) -> int:
+    if not isinstance(given, bool) and isinstance(given, SupportsIndex):
+        seed = index(given)
+        if 0 <= seed <= MAX_SEED:
+            return seed
+    raise UserError(f"seeds: must be whole numbers from 0 to {MAX_SEED}; got {given!r}")
