@@ -46,3 +46,7 @@ class ScenarioError(UserError):
 
 class InvariantError(Exception):
     """A run broke one of its own rules: a bug in podsim. Exit code 4."""
+
+
+class WorkerError(Exception):
+    """A worker process ended without an answer, as one that was killed does. Exit code 70."""

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a set of runs has come; simulated seconds, over all runs of the set.
+    """How far a set of runs has come, in simulated seconds over all of them, in flight or done.
 
-    ``horizon_s`` is None when the runs have no planned end.
+    ``planned_s`` is None when not every run has a planned end.
     """
 
     runs_done: int
     runs_total: int
-    variant: str
-    seed: int
-    now_s: float
-    horizon_s: float | None
+    simulated_s: float
+    planned_s: float | None
 
 
 @dataclass(frozen=True)
@@ -133,11 +132,12 @@ class _Task:
         window = self.scenario.window
         return None if window.measure is None else window.warmup + window.measure
 
-    def run(self, on_tick: Callable[[float], None] | None = None) -> RunResult:
+    def run(self, on_tick: Callable[[float], None]) -> RunResult:
         result = run_one(self.scenario, self.seed, self.scenarios.directory, on_tick)
         violations = check_all(result) if self.check else check_cheap(result)
         if violations:
-            where = f"{result.facts.scenario} {result.variant} seed {result.seed}"
+            named = (result.facts.scenario, result.variant, f"seed {result.seed}")
+            where = " ".join(filter(None, named))
             raise InvariantError("\n".join(f"{where}: {text}" for text in violations))
         if self.store is not None:
             resolved = self.scenario.model_dump(mode="json", by_alias=True)
@@ -152,30 +152,51 @@ class _Task:
         )
 
 
+class _Tally:
+    """Adds up how far each run of a set has come, and tells ``progress``."""
+
+    def __init__(self, tasks: list[_Task], progress: Callable[[Progress], None] | None) -> None:
+        self._ends_s = [task.horizon_s for task in tasks]
+        self._now_s = [0.0] * len(tasks)
+        self._done = 0
+        self._progress = progress
+
+    def tick(self, index: int, now_s: float) -> None:
+        """The run with this index stands at ``now_s``; what drains after its end counts no more."""
+        end_s = self._ends_s[index]
+        self._now_s[index] = now_s if end_s is None else min(now_s, end_s)
+        self._tell()
+
+    def done(self, index: int, result: RunResult) -> None:
+        """The run with this index has ended."""
+        end_s = self._ends_s[index]
+        self._now_s[index] = result.facts.end_s if end_s is None else end_s
+        self._done += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is None:
+            return
+        ends_s = [end_s for end_s in self._ends_s if end_s is not None]
+        total = len(self._ends_s)
+        planned_s = sum(ends_s) if len(ends_s) == total else None
+        self._progress(Progress(self._done, total, sum(self._now_s), planned_s))
+
+
 def _run_here(tasks: list[_Task], progress: Callable[[Progress], None] | None) -> list[RunResult]:
+    tally = _Tally(tasks, progress)
     results = []
-    for done, task in enumerate(tasks):
-
-        def on_tick(now_s: float, done: int = done, task: _Task = task) -> None:
-            if progress is not None:
-                progress(_at(task, done, len(tasks), now_s))
-
-        results.append(task.run(on_tick if progress is not None else None))
+    for index, task in enumerate(tasks):
+        results.append(task.run(partial(tally.tick, index)))
+        tally.done(index, results[index])
     return results
 
 
 def _run_apart(
     tasks: list[_Task], workers: int, progress: Callable[[Progress], None] | None
 ) -> list[RunResult]:
-    def on_done(index: int, done: int) -> None:
-        if progress is not None:
-            progress(_at(tasks[index], done, len(tasks), 0.0))
-
-    return run_all([task.run for task in tasks], workers, on_done)
-
-
-def _at(task: _Task, done: int, total: int, now_s: float) -> Progress:
-    return Progress(done, total, task.scenario.variant, task.seed, now_s, task.horizon_s)
+    tally = _Tally(tasks, progress)
+    return run_all([task.run for task in tasks], workers, tally.tick, tally.done)
 
 
 @contextmanager

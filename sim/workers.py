@@ -1,63 +1,202 @@
-"""Calls in several processes: results in order, and an interruption that is quick and quiet."""
+"""Calls in several processes: results in order, ends that are quick, and nobody left behind.
 
+A worker is handed its calls through a pipe and answers through it. It ignores
+Ctrl-C, which a terminal sends to every process: the parent alone decides, and
+tells the workers with SIGTERM. A worker whose parent is gone ends by itself.
+"""
+
+import _thread
+import pickle
 import signal
-import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
-from itertools import islice
-from multiprocessing import get_context
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from threading import Thread
+from typing import Any, Final, NamedTuple, TypeVar
+
+from sim.errors import WorkerError
 
 Result = TypeVar("Result")
+Tell = Callable[[Any], None]
+PATIENCE_S: Final = 1.0
+"""How long a worker may take to tidy up before it is killed."""
 
 
 def run_all(
-    calls: Sequence[Callable[[], Result]], workers: int, on_done: Callable[[int, int], None]
+    calls: Sequence[Callable[[Tell], Result]],
+    workers: int,
+    on_note: Callable[[int, Any], None],
+    on_done: Callable[[int, Result], None],
 ) -> list[Result]:
     """The results of ``calls`` in their order, whatever the order in which they finish.
 
-    ``on_done`` hears the index of each call that has finished and how many
-    have. The processes are started afresh, since a fork would copy threads of
-    libraries; calls and results are pickled. A worker is handed a call when it
-    has none, so that after an exception or an interruption only the calls in
-    flight are waited for.
+    A call is given a function that sends a note to the parent. ``on_note``
+    hears the index of the call and the note, ``on_done`` the index and the
+    result. The processes are started afresh, since a fork would copy threads
+    of libraries; calls, notes and results are pickled. When a call raises, or
+    the parent is interrupted, the calls in flight are lost. Raises
+    ``WorkerError`` when a worker ends without an answer.
     """
     results: dict[int, Result] = {}
     waiting = iter(enumerate(calls))
-    running: dict[Future[Result], int] = {}
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        with _interrupts_ignored():
-            for index, call in islice(waiting, workers):
-                running[pool.submit(_interruptible, call)] = index
-        while running:
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                done = running.pop(future)
-                results[done] = future.result()
-                for index, call in islice(waiting, 1):
-                    running[pool.submit(_interruptible, call)] = index
-                on_done(done, len(results))
+    with _started(min(workers, len(calls))) as started:
+        busy = {worker.connection: worker for worker in started}
+        for worker in started:
+            worker.give(*next(waiting))
+        while busy:
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]
+                index = worker.index
+                match worker.hear():
+                    case _Note(note):
+                        on_note(index, note)
+                    case _Failure(error):
+                        raise error
+                    case _Answer(result):
+                        results[index] = result
+                        following = next(waiting, None)
+                        if following is None:
+                            del busy[worker.connection]
+                        else:
+                            worker.give(*following)
+                        on_done(index, result)
     return [results[index] for index in range(len(calls))]
 
 
+class _Note(NamedTuple):
+    value: Any
+
+
+class _Answer(NamedTuple):
+    value: Any
+
+
+class _Failure(NamedTuple):
+    error: Exception
+
+
+@dataclass
+class _Worker:
+    """A worker as its parent sees it; ``index`` is that of the call it has."""
+
+    process: SpawnProcess
+    connection: Connection
+    index: int = -1
+
+    def give(self, index: int, call: Callable[[Tell], Any]) -> None:
+        self.index = index
+        try:
+            self.connection.send(call)
+        except OSError:
+            raise self._lost() from None
+
+    def hear(self) -> _Note | _Answer | _Failure:
+        try:
+            message: _Note | _Answer | _Failure = self.connection.recv()
+        except (EOFError, OSError):
+            raise self._lost() from None
+        return message
+
+    def _lost(self) -> WorkerError:
+        self.process.join(PATIENCE_S)
+        code = self.process.exitcode
+        if code is None or code >= 0:
+            return WorkerError(f"a worker process ended unasked, with exit code {code}")
+        cause = signal.Signals(-code).name
+        hint = " (out of memory?)" if cause == "SIGKILL" else ""
+        return WorkerError(f"a worker process was killed by {cause}{hint}")
+
+
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Processes that are started meanwhile inherit it: idle, they answer Ctrl-C with nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _started(count: int) -> Iterator[list[_Worker]]:
+    """So many workers; none of them is left afterwards."""
+    # It would let interrupts through if it were started while they are held back.
+    resource_tracker.ensure_running()
+    workers: list[_Worker] = []
+    try:
+        with _interrupts_held_back():
+            workers.extend(_start() for _ in range(count))
+        yield workers
+    finally:
+        with _interrupts_held_back():
+            _stop(workers)
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    patience_s = PATIENCE_S
+    for worker in workers:
+        worker.process.terminate()
+    for worker in workers:
+        worker.process.join(patience_s)
+        if worker.process.is_alive():
+            patience_s = 0.0  # the others have had as long
+            worker.process.kill()
+            worker.process.join()
+        worker.connection.close()
+
+
+def _start() -> _Worker:
+    ours, theirs = get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()  # only the worker's own end is open: when it dies, we read the end of the pipe
+    return _Worker(process, ours)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C waits meanwhile; for processes that are started meanwhile, for ever."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _interruptible(call: Callable[[], Any]) -> Any:
-    """In a worker: Ctrl-C, which a terminal sends to every process, ends the call and not us."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def _serve(connection: Connection) -> None:
+    """The life of a worker: answer calls until somebody ends it or the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+    Thread(target=_leave_with_parent, daemon=True).start()
+
+    def tell(note: Any) -> None:
+        connection.send(_Note(note))
+
+    with suppress(EOFError, OSError):
+        while True:
+            connection.send(_answer(connection.recv(), tell))
+
+
+def _answer(call: Callable[[Tell], Any], tell: Tell) -> _Answer | _Failure:
     try:
-        return call()
-    finally:
-        signal.signal(signal.SIGINT, before)
+        return _Answer(call(tell))
+    except Exception as error:
+        return _Failure(_portable(error))
+
+
+def _portable(error: Exception) -> Exception:
+    """The error with the traceback, which pickling loses, as a note."""
+    report = "".join(traceback.format_exception(error))
+    error.add_note(f"in a worker process:\n{report}")
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever an exception of somebody else's may do when it is rebuilt
+        return RuntimeError(report)
+    return error
+
+
+def _leave(*_: Any) -> None:
+    """On SIGTERM: end as from within, so that half a result is tidied away."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit
+
+
+def _leave_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        _thread.interrupt_main(signal.SIGTERM)

@@ -10,25 +10,20 @@ if TYPE_CHECKING:
     from sim.runner import Progress
 
 
-def simulated_s(report: "Progress") -> float:
-    """Simulated seconds so far, summed over the runs whose length is known."""
-    return report.runs_done * (report.horizon_s or 0.0) + report.now_s
-
-
 def fraction_done(report: "Progress") -> float:
     """Part of the work that is done, from 0 to 1; whole runs when their end is not planned."""
-    part_of_run = report.now_s / report.horizon_s if report.horizon_s else 0.0
-    return min(1.0, (report.runs_done + part_of_run) / report.runs_total)
+    if report.planned_s:
+        return min(1.0, report.simulated_s / report.planned_s)
+    return report.runs_done / report.runs_total
 
 
 def figures(report: "Progress", elapsed_s: float) -> str:
     """The numbers beside the bar after ``elapsed_s`` seconds of wall-clock time."""
     parts = [f"{report.runs_done} of {report.runs_total} runs"]
-    done_s = simulated_s(report)
-    if done_s:
-        parts.append(f"{done_s:,.0f} s simulated")
+    if report.simulated_s:
+        parts.append(f"{report.simulated_s:,.0f} s simulated")
         if elapsed_s > 0.0:
-            parts.append(f"{done_s / elapsed_s:,.0f} x real time")
+            parts.append(f"{report.simulated_s / elapsed_s:,.0f} x real time")
     fraction = fraction_done(report)
     if fraction:
         parts.append(f"{elapsed_s * (1.0 - fraction) / fraction:,.0f} s left")
