@@ -6,6 +6,8 @@ blocks are not there; an arrival or a cancellation cuts it at a step boundary.
 Steps that prefill or that are short of blocks go one at a time.
 """
 
+from functools import partial
+
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
 from sim.pod.batch import Sequence
 from sim.pod.scheduler import Scheduler, Step
@@ -171,10 +173,9 @@ class Pod:
 
     def _wake_at(self, end_s: float) -> None:
         self._end_s = end_s
-        plan = self._plan
         # A step that began up to the tolerance ago may be over already.
         wake_s = max(end_s, self._kernel.now_s)
-        self._kernel.at(wake_s, Order.STEP_END, lambda: self._woken(plan))
+        self._kernel.at(wake_s, Order.STEP_END, partial(self._woken, self._plan))
 
     # -- the end of a step or span --------------------------------------------------------
 
@@ -201,7 +202,8 @@ class Pod:
             self._computed += step.prefill_tokens
             for sequence in step.filled:
                 self._sample(sequence, now_s, ended)
-        self._release(ended + left)
+        if ended or left:
+            self._release(ended + left)
         self._published_waiting = self._waiting_scheduled - self._left_queue
         self._left_queue = 0
         self._published_running = len(scheduler.running)

@@ -259,7 +259,9 @@ class Scheduler:
             return
         for writer in writers:
             self.batch.settle(writer)
-        for writer in sorted(writers, key=lambda writer: -writer.computed):
+        if len(writers) > 1:
+            writers = sorted(writers, key=lambda writer: -writer.computed)
+        for writer in writers:
             self._write(writer, writer.computed + ahead)
 
     def _write(self, sequence: Sequence, computed: int) -> None:
