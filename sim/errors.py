@@ -4,7 +4,10 @@ Every exception can be rebuilt from its ``args``: simulation processes and
 worker processes both re-create exceptions that way.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+MAX_SHOWN: Final = 100
+"""Faults that are printed; a file in another format may have one in every line."""
 
 
 class Fault(NamedTuple):
@@ -41,7 +44,11 @@ class ScenarioError(UserError):
         return list(self.args[0])
 
     def __str__(self) -> str:
-        return "\n".join(str(fault) for fault in self.faults)
+        faults = self.faults
+        lines = [str(fault) for fault in faults[:MAX_SHOWN]]
+        if (more := len(faults) - len(lines)) > 0:
+            lines.append(f"... and {more} more fault{'s' if more > 1 else ''}")
+        return "\n".join(lines)
 
 
 class InvariantError(Exception):

@@ -26,8 +26,10 @@ SIZE_UNITS_BYTES: Final = {
 }
 COUNT_UNITS: Final = {"k": 10**3, "M": 10**6, "G": 10**9}
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]+)\s*")
-_DURATION_PARTS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_NUMBER = re.compile(
+    r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]+)\s*", re.ASCII
+)
+_DURATION_PARTS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
 
 def parse_with_unit(text: str, units: dict[str, float] | dict[str, int]) -> float:

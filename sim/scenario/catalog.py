@@ -1,6 +1,7 @@
 """GPUs and models that podsim knows, and the KV capacity that follows from them."""
 
 import math
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 from typing import Final, TypeVar
@@ -53,19 +54,20 @@ def kv_blocks(engine: Engine) -> int:
 
     (gpuMemoryUtilization x tensorParallel x memory - weights - tensorParallel
     x workspace) / bytes per token / blockSize, rounded down. Raises
-    ``ScenarioError`` for a GPU or model that is not in the catalogue and for a
-    model that does not fit; the fault's path is the key of the engine.
+    ``ScenarioError`` for a GPU that is not in the catalogue, for a model that
+    is not when its size is needed, and for one that does not fit; the fault's
+    path is the key of the engine.
     """
+    faults = []
+    if engine.gpu is not None:
+        faults += _unknown("gpu", engine.gpu, gpus())
+    if engine.kv_blocks is None and engine.model is not None:
+        faults += _unknown("model", engine.model, models())
+    if faults:
+        raise ScenarioError(faults)
     if engine.kv_blocks is not None:
         return engine.kv_blocks
     assert engine.gpu is not None and engine.model is not None
-    faults = [
-        Fault("engine", 0, 0, key, f"unknown {key} {name!r}{suggestion(name, known)}")
-        for key, name, known in (("gpu", engine.gpu, gpus()), ("model", engine.model, models()))
-        if name not in known
-    ]
-    if faults:
-        raise ScenarioError(faults)
     model = models()[engine.model]
     weights = model.weights if engine.weights is None else engine.weights
     memory = gpus()[engine.gpu].memory
@@ -75,6 +77,12 @@ def kv_blocks(engine: Engine) -> int:
     if blocks < 1:
         raise ScenarioError([Fault("engine", 0, 0, "", _does_not_fit(engine, memory, weights))])
     return blocks
+
+
+def _unknown(key: str, name: str, known: Collection[str]) -> list[Fault]:
+    if name in known:
+        return []
+    return [Fault("engine", 0, 0, key, f"unknown {key} {name!r}{suggestion(name, known)}")]
 
 
 def _does_not_fit(engine: Engine, memory: float, weights: float) -> str:

@@ -25,10 +25,13 @@ def backend_references(root: Node) -> Iterator[tuple[Path, Node]]:
 
 
 def unknown_names(root: Node) -> list[Fault]:
-    """References to engines and backends that are not defined."""
+    """References to engines and backends that are not defined.
+
+    None if the block that would define them is missing, which is a fault of its own.
+    """
     return [
-        *_unknown("engine", engine_references(root), entries(at(root, "engines"))),
-        *_unknown("backend", backend_references(root), entries(at(root, "backends"))),
+        *_unknown("engine", engine_references(root), at(root, "engines")),
+        *_unknown("backend", backend_references(root), at(root, "backends")),
     ]
 
 
@@ -51,8 +54,11 @@ def unused_names(roots: Iterable[Node]) -> list[Fault]:
 
 
 def _unknown(
-    what: str, references: Iterable[tuple[Path, Node]], known: dict[str, Node]
+    what: str, references: Iterable[tuple[Path, Node]], block: Node | None
 ) -> Iterator[Fault]:
+    if not isinstance(block, Mapping):
+        return
+    known = block.values
     for path, node in references:
         name = text_of(node)
         if name is not None and name not in known:

@@ -55,16 +55,27 @@ class Scale:
 
     parse: Callable[[str], float]
     units: Mapping[str, float]
+    compound: str = ""  # a further way to write it, as a regular expression
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression of what ``parse`` reads, the sign aside: nothing is negative."""
+        digits = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+        simple = rf"\s*\+?{digits}\s*({'|'.join(sorted(self.units))})\s*"
+        return f"^({simple}|{self.compound})$" if self.compound else f"^{simple}$"
 
     def written(self, number: float) -> str:
         """``number`` in the largest unit that divides it: ``366d``, ``1024TiB``, ``1000G``."""
         for unit, size in sorted(self.units.items(), key=lambda item: -item[1]):
-            if number >= size >= 1 and number % size == 0:
+            whole = number % size == 0 if size >= 1 else (number / size).is_integer()
+            if number >= size and whole:
                 return f"{number / size:g}{unit}"
         return str(number) if isinstance(number, int) else f"{number:g}"
 
 
-DURATION: Final = Scale(parse_duration_s, DURATION_UNITS_S)
+DURATION: Final = Scale(
+    parse_duration_s, DURATION_UNITS_S, r"(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?"
+)
 SIZE: Final = Scale(parse_size_bytes, SIZE_UNITS_BYTES)
 COUNT: Final = Scale(parse_count, COUNT_UNITS)
 
@@ -73,8 +84,9 @@ COUNT: Final = Scale(parse_count, COUNT_UNITS)
 class Quantity:
     """The annotation of a number that may carry a unit, and its legal range.
 
-    ``low`` and ``high`` are inclusive, ``low`` is not if ``low_open``. A value
-    below ``low`` is refused with ``too_low``, if given, as the reason.
+    ``low`` and ``high`` are inclusive, ``low`` is not if ``low_open``; with
+    ``or_zero`` 0 is legal as well, below ``low``. A value below ``low`` is
+    refused with ``too_low``, if given, as the reason.
     """
 
     what: str
@@ -84,6 +96,7 @@ class Quantity:
     high: float
     whole: bool = False
     low_open: bool = False
+    or_zero: bool = False
     too_low: str = ""
 
     @property
@@ -91,7 +104,8 @@ class Quantity:
         """What may be written, in words."""
         low, high = self.scale.written(self.low), self.scale.written(self.high)
         bounds = f"above {low}, up to {high}" if self.low_open else f"from {low} to {high}"
-        return f"{self.what} such as {self.example}, {bounds}"
+        zero = "0 or " if self.or_zero else ""
+        return f"{self.what} such as {self.example}, {zero}{bounds}"
 
     def read(self, value: Any) -> int | float:
         """The number that ``value`` stands for; raises what pydantic understands."""
@@ -105,7 +119,8 @@ class Quantity:
             raise self._error(value)
         # Comparisons with NaN are false, so a range that is asked for both ends refuses it.
         above = self.low < number if self.low_open else self.low <= number
-        if not (above and number <= self.high):
+        zero = self.or_zero and number == 0
+        if not (zero or (above and number <= self.high)):
             raise self._error(value, self.too_low if number <= self.low else "")
         if self.whole and number != int(number):
             raise self._error(value)
@@ -125,13 +140,13 @@ class Quantity:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        written = "|".join(sorted(self.scale.units))
-        number = {
+        number: dict[str, Any] = {
             "type": "integer" if self.whole else "number",
             "exclusiveMinimum" if self.low_open else "minimum": self.low,
             "maximum": self.high,
         }
-        return {"anyOf": [number, {"type": "string", "pattern": rf"[0-9.]\s*({written})\s*$"}]}
+        zero = [{"const": 0}] if self.or_zero else []
+        return {"anyOf": [*zero, number, {"type": "string", "pattern": self.scale.pattern}]}
 
 
 def refuse(problems: list[tuple[str, str]]) -> None:
@@ -172,6 +187,12 @@ PositiveDuration: TypeAlias = Annotated[
 ]
 """Seconds, more than zero."""
 
+PollInterval: TypeAlias = Annotated[
+    float, Quantity("a duration", "1s or 100ms", DURATION, 0.01, MAX_DURATION_S)
+]
+"""Seconds between two of something that goes on for the whole run: not so short that a run
+does nothing else."""
+
 Tokens: TypeAlias = Annotated[
     int, Quantity("a whole number of tokens", "75k", COUNT, 0, MAX_TOKENS, whole=True)
 ]
@@ -192,10 +213,10 @@ def whole(low: int, high: int, too_low: str = "") -> Quantity:
     return Quantity("a whole number", example, COUNT, low, high, whole=True, too_low=too_low)
 
 
-def real(low: float, high: float, low_open: bool = False) -> Quantity:
+def real(low: float, high: float, low_open: bool = False, or_zero: bool = False) -> Quantity:
     """Annotates a real number from ``low`` to ``high``; ``75k`` is understood."""
-    example = f"{(low + min(high, low + 1)) / 2:g}"
-    return Quantity("a number", example, COUNT, low, high, low_open=low_open)
+    example = f"{round((low + min(high, low + 1)) / 2, 3):g}"
+    return Quantity("a number", example, COUNT, low, high, low_open=low_open, or_zero=or_zero)
 
 
 def count(low: int, high: int) -> Any:

@@ -17,6 +17,7 @@ from sim.registry import Family, Registry
 from sim.scenario.balancing import AFFINITY_KEYS, Balancing
 from sim.scenario.fields import DOTTED_PATTERN, NAME_PATTERN
 from sim.scenario.schema import Scenario
+from sim.scenario.variants import SHARED_KEYS
 
 Schema: TypeAlias = dict[str, Any]
 _NULL: Final[Schema] = {"type": "null"}
@@ -96,7 +97,10 @@ def _variants() -> Schema:
         "description": "What is compared: by name, values that replace what stands at their "
         "dotted path, such as backends.qwen.policy.",
         "propertyNames": {"pattern": DOTTED_PATTERN, "maxLength": 63},
-        "additionalProperties": {"type": ["object", "null"]},
+        "additionalProperties": {
+            "type": ["object", "null"],
+            "propertyNames": {"not": {"pattern": rf"^({'|'.join(sorted(SHARED_KEYS))})(\.|$)"}},
+        },
     }
 
 

@@ -113,7 +113,7 @@ def _load(
     faults.extend(_merged({name: found.faults for name, found in checked.items()}))
     scenarios = [found.value for found in checked.values() if found.value is not None]
     if faults or not scenarios:
-        raise ScenarioError(_in_order(dict.fromkeys(faults), settings))
+        raise ScenarioError(_in_order(dict.fromkeys(faults), source, settings))
     warnings = _merged({name: found.warnings for name, found in checked.items()})
     warnings.extend(checks.unused_names(roots.values()))
     loaded = ScenarioSet(
@@ -124,7 +124,7 @@ def _load(
         seeds=scenarios[0].seeds,
         variants=tuple(scenarios),
         scenario_hash=scenario_hash(scenarios, validator.file_hashes),
-        warnings=tuple(str(warning) for warning in _in_order(warnings, settings)),
+        warnings=tuple(str(warning) for warning in _in_order(warnings, source, settings)),
     )
     return loaded.variant(chosen) if chosen else loaded
 
@@ -146,14 +146,16 @@ def _in_variants(fault: Fault, names: list[str]) -> Fault:
     return fault._replace(message=f"{fault.message} ({which})")
 
 
-def _in_order(faults: Iterable[Fault], settings: Sequence[str]) -> list[Fault]:
-    """Those of the file from top to bottom, then those of the settings as they were given."""
+def _in_order(faults: Iterable[Fault], source: str, settings: Sequence[str]) -> list[Fault]:
+    """Those of the scenario from top to bottom, of the settings as given, of each file it names."""
     given = {f"--set {setting}": index for index, setting in enumerate(settings)}
 
-    def key(fault: Fault) -> tuple[bool, int, int]:
+    def key(fault: Fault) -> tuple[int, int, str, int, int]:
         if fault.source in given:
-            return True, given[fault.source], 0
-        return False, fault.line, fault.column
+            return 1, given[fault.source], "", 0, 0
+        if fault.source == source:
+            return 0, 0, "", fault.line, fault.column
+        return 2, 0, fault.source, fault.line, fault.column
 
     return sorted(faults, key=key)
 

@@ -20,6 +20,7 @@ from sim.scenario.fields import (
     Duration,
     Model,
     Name,
+    PollInterval,
     PositiveDuration,
     PositiveTokens,
     Text,
@@ -31,7 +32,8 @@ from sim.scenario.fields import (
 MAX_REPLICAS = 10_000
 MAX_SEED = 2**63 - 1
 
-Coefficient: TypeAlias = Annotated[float, real(0.0, 1e9)]
+# What lies further apart than this is a slip of units, and vanishes beside the rest of a sum.
+Coefficient: TypeAlias = Annotated[float, real(1e-6, 1e6, or_zero=True)]
 Seed: TypeAlias = Annotated[int, whole(0, MAX_SEED)]
 
 
@@ -71,7 +73,9 @@ class Engine(Model):
 
     step_time: StepTime
     model: DottedName | None = Field(
-        default=None, description="A model of the catalogue (`podsim list models`)."
+        default=None,
+        description="A model of the catalogue (`podsim list models`); with kvBlocks any name, "
+        "which is the one that requests may ask for.",
     )
     gpu: DottedName | None = Field(
         default=None, description="A GPU of the catalogue (`podsim list gpus`)."
@@ -162,9 +166,7 @@ class Rule(Model):
 class Metrics(Model):
     """How the proxy polls the engines."""
 
-    poll_interval: PositiveDuration = Field(
-        default=1.0, description="Time between two polls of a pod."
-    )
+    poll_interval: PollInterval = Field(default=1.0, description="Time between two polls of a pod.")
 
 
 class Router(Model):

@@ -14,6 +14,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return spelled[close[0]] if close else None
 
 
+def meant(written: Iterable[str], known: Iterable[str]) -> set[str]:
+    """The known names that the unknown ones of ``written`` were probably to be.
+
+    Of a mistyped key it is enough to say so: that the right one is missing is the same slip.
+    """
+    names = list(known)
+    near = {nearest(name, names) for name in written if name not in names}
+    return {name for name in near if name is not None}
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """What to add to "unknown ...": the nearest name, else all of them."""
     names = list(known)

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from sim.errors import Fault
 from sim.scenario.fields import PATTERNS_IN_WORDS, describe
 from sim.scenario.nodes import Mapping, Node, Path, Place, child, fault
-from sim.scenario.suggest import suggestion
+from sim.scenario.suggest import meant, suggestion
 
 _WANTED: Final = {
     "model_type": "a mapping",
@@ -57,7 +57,9 @@ def _faults(
     elif detail["type"] in ("union_tag_invalid", "union_tag_not_found"):
         yield _wrong_kind(context, found, here)
     elif detail["type"] == "missing":
-        yield fault(found.place, here, f"missing key {location[-1]!r}")
+        written = found.values if isinstance(found, Mapping) else ()
+        if location[-1] not in meant(written, key_names(model, steps)):
+            yield fault(found.place, here, f"missing key {location[-1]!r}")
     elif detail["type"] == "extra_forbidden":
         key = str(location[-1])
         known = (name for name in key_names(model, steps[:-1]) if name != key)
@@ -90,10 +92,8 @@ def _in_words(detail: ErrorDetails) -> str:
     if kind == "string_pattern_mismatch":
         pattern = context["pattern"]
         return f"must be {PATTERNS_IN_WORDS.get(pattern, f'text like {pattern}')}; got {found}"
-    if kind in ("too_short", "too_long"):
-        return _length(context, "entry", "entries", len(detail["input"]))
-    if kind in ("string_too_short", "string_too_long"):
-        return _length(context, "character", "characters", len(detail["input"]))
+    if kind.endswith(("too_short", "too_long")):
+        return _length(context, detail["input"])
     if kind == "value_error":
         return str(context["error"])
     if detail["msg"].startswith("Input should"):
@@ -101,12 +101,16 @@ def _in_words(detail: ErrorDetails) -> str:
     return detail["msg"]
 
 
-def _length(context: dict[str, Any], one: str, many: str, found: int) -> str:
-    if "min_length" in context and found < context["min_length"]:
+def _length(context: dict[str, Any], value: Any) -> str:
+    one, many, found = "entry", "entries", value
+    if not isinstance(value, list | tuple | dict):  # text, or a bare number in place of a name
+        one, many, found = "character", "characters", str(value)
+    length = len(found)
+    if "min_length" in context and length < context["min_length"]:
         which, limit = "at least", context["min_length"]
     else:
         which, limit = "at most", context["max_length"]
-    return f"must have {which} {limit} {one if limit == 1 else many}; got {found}"
+    return f"must have {which} {limit} {one if limit == 1 else many}; got {length}"
 
 
 def _quoting_hint(kind: str, value: Any) -> str:

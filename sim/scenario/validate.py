@@ -17,6 +17,7 @@ from sim.registry import Family, Registry
 from sim.scenario import catalog, checks
 from sim.scenario.balancing import policy_node
 from sim.scenario.hashing import content_hash
+from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import (
     Mapping,
     Node,
@@ -25,13 +26,15 @@ from sim.scenario.nodes import (
     Scalar,
     at,
     child,
+    entries,
     fault,
     find_text,
     is_null,
     plain,
+    text_of,
 )
-from sim.scenario.schema import Backend, Engine, Scenario, StepTime
-from sim.scenario.suggest import suggestion
+from sim.scenario.schema import Backend, Engine, Scenario, StepTime, Window
+from sim.scenario.suggest import meant, suggestion
 from sim.scenario.translate import key_names, translate
 
 Value = TypeVar("Value")
@@ -67,8 +70,10 @@ class Validator:
         self.file_hashes: dict[str, str] = {}
         self._registry = registry
         self._directory = directory
+        self._inputs = Inputs(directory)
         # Nodes are kept with what was found, for an id is unique only while its node lives.
         self._known: dict[tuple[int, Path], tuple[Node, Checked[Any]]] = {}
+        self._read: dict[tuple[int, Path, tuple[str, ...]], list[Fault]] = {}
 
     def scenario(self, root: Node, variant: str) -> Checked[Scenario]:
         """The scenario that ``root`` describes, a file to which ``variant`` was applied."""
@@ -78,6 +83,7 @@ class Validator:
             found.faults.append(fault(root.place, (), message))
             return found
         blocks: dict[str, Any] = {"variant": variant}
+        misspelt = meant(root.values, FILE_KEYS)
         for key, node in root.values.items():
             if key not in FILE_KEYS:
                 message = f"unknown key {key!r}{suggestion(key, FILE_KEYS)}"
@@ -85,9 +91,11 @@ class Validator:
             elif key != "variants":
                 blocks[key] = self._section(key, node, found)
         found.faults.extend(checks.unknown_names(root))
-        found.faults.extend(_endless(root, blocks.get("workloads")))
+        if "window" not in misspelt:
+            found.faults.extend(_endless(root, blocks.get("workloads")))
         checked = _validated(Scenario, blocks, root, ())
         found.adopt(checked)
+        found.faults.extend(self._contents(root, blocks))
         found.value = None if found.faults else checked.value
         return found
 
@@ -153,6 +161,21 @@ class Validator:
                 checked.faults.append(fault(where, (*path, *below), message))
         return checked
 
+    def _contents(self, root: Mapping, blocks: dict[str, Any]) -> list[Fault]:
+        """What the workloads find wrong in their rows and files, given what is served."""
+        inputs = self._inputs.serving(_models_served(root, blocks))
+        faults = []
+        for name, node in entries(root.values.get("workloads")).items():
+            path: Path = ("workloads", name)
+            checked = self._once(self._workload, node, path)
+            if checked.value is None or checked.faults:
+                continue
+            key = (id(node), path, inputs.models)
+            if key not in self._read:
+                self._read[key] = _check_contents(checked.value, inputs, node, path)
+            faults.extend(self._read[key])
+        return faults
+
     def _spec(self, node: Node, path: Path, families: AnyMapping[str, Family]) -> Checked[Any]:
         """The spec model of a ``{kind: ...}`` block."""
         if not isinstance(node, Mapping):
@@ -180,9 +203,42 @@ def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:
     return Checked(None, [fault(place, path, message)])
 
 
+def _models_served(root: Mapping, blocks: dict[str, Any]) -> tuple[str, ...]:
+    """The models that requests may ask for; empty, which is any, as long as faults hide them."""
+    names = [text_of(node) for _, node in checks.backend_references(root)]
+    backends = [entries(root.values.get("backends")).get(str(name)) for name in names]
+    engines = blocks.get("engines")
+    if not isinstance(engines, dict):
+        return ()
+    served = [engines.get(text_of(child(backend, "engine"))) for backend in backends]
+    models = [getattr(engine, "model", None) for engine in served]
+    return () if None in models else tuple(dict.fromkeys(str(model) for model in models))
+
+
+def _check_contents(spec: Any, inputs: Inputs, node: Node, path: Path) -> list[Fault]:
+    try:
+        getattr(spec, "check", _nothing_to_check)(inputs)
+    except ScenarioError as error:
+        return [each if each.source else _placed(each, node, path) for each in error.faults]
+    return []
+
+
+def _nothing_to_check(inputs: Inputs) -> None:
+    """In place of the check of a spec that has none."""
+
+
+def _placed(found: Fault, node: Node, path: Path) -> Fault:
+    """A fault of the spec that stands at ``node``, with its place."""
+    steps = tuple(found.path.split("."))
+    at_fault = at(node, *steps) or node
+    return fault(at_fault.place, (*path, *steps), found.message)
+
+
 def _endless(root: Mapping, workloads: Any) -> list[Fault]:
     """The fault of a run that would never end."""
     if not isinstance(workloads, dict) or not is_null(at(root, "window", "measure")):
+        return []
+    if "measure" in meant(entries(root.values.get("window")), key_names(Window, ())):
         return []
     endless = [name for name, spec in workloads.items() if getattr(spec, "finite", True) is False]
     if not endless:

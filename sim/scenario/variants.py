@@ -33,8 +33,9 @@ from sim.scenario.nodes import (
 from sim.scenario.suggest import suggestion
 from sim.scenario.yamltext import parse
 
-# Variants run on the same seeds, so that they can be compared in pairs.
-_SHARED_KEYS: Final = frozenset({"name", "description", "seeds", "variant", "variants"})
+SHARED_KEYS: Final = frozenset({"name", "description", "seeds", "variant", "variants"})
+"""What no variant changes: variants run on the same seeds, to be compared in pairs."""
+
 _NAMED_BLOCKS: Final = frozenset({"engines", "backends", "workloads"})
 
 
@@ -56,8 +57,8 @@ def variant_roots(
     ``chosen`` variants, to all when none is chosen.
     """
     settings = list(settings)
-    shared = [setting for setting in settings if setting.path[0] in _SHARED_KEYS]
-    special = [setting for setting in settings if setting.path[0] not in _SHARED_KEYS]
+    shared = [setting for setting in settings if setting.path[0] in SHARED_KEYS]
+    special = [setting for setting in settings if setting.path[0] not in SHARED_KEYS]
     root, faults = _changed(root, shared)
     block = at(root, "variants")
     if is_null(block) or (isinstance(block, Mapping) and not block.values):
@@ -120,7 +121,7 @@ def _changes(name: str, place: Place, node: Node) -> tuple[list[Change], list[Fa
         if not all(path):
             message = "must be a path such as backends.a.policy"
             faults.append(fault(key_place, (*here, written), message))
-        elif path[0] in _SHARED_KEYS:
+        elif path[0] in SHARED_KEYS:
             message = f"a variant cannot change {path[0]!r}, which belongs to the whole file"
             faults.append(fault(key_place, (*here, written), message))
         else:

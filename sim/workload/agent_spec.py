@@ -21,14 +21,23 @@ from sim.workload.distributions import Count, Delay
 NESTED: Final = ("sharedPrefix", "compaction")
 """Parameters of which a scenario may give a part."""
 
+MAX_TURNS: Final = 10_000
+"""Most turns of a session, a turn every minute for a week; a longer drawn one ends there."""
+
 AgentCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
 FamilyCount: TypeAlias = count(1, 10**5)  # type: ignore[valid-type]
 SessionCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
 Exponent: TypeAlias = number(0.0, 10.0)  # type: ignore[valid-type]
 
 
+# The loader completes a part from the set, so an editor must not ask for the whole.
+_COMPLETED_FROM_SET: Final = ConfigDict(json_schema_extra={"required": []})
+
+
 class SharedPrefix(Model):
     """The tool and system prompt: one text per family, family k as likely as k^-zipf."""
+
+    model_config = _COMPLETED_FROM_SET
 
     tokens: Tokens
     families: FamilyCount
@@ -38,6 +47,8 @@ class SharedPrefix(Model):
 class Compaction(Model):
     """When the next prompt passes ``threshold`` of the context, it is rewritten to ``prompt``."""
 
+    model_config = _COMPLETED_FROM_SET
+
     threshold: Probability
     prompt: Count
 
@@ -46,7 +57,7 @@ class AgentsSpec(Model):
     """Closed loop: each agent works through one session after the other.
 
     What is not given is as ``set`` says (``sim/data/agent_sets.json``). A
-    session makes at most ``turns`` requests. Its first prompt is fresh or
+    session makes at most ``turns`` requests, never more than 10k. Its first prompt is fresh or
     resumed; each later one is ``growth`` tokens longer, what it sends back of
     the answer included, until it would pass ``maxContext``: then the session
     ends, or is compacted. ``think`` passes before each request, at most
@@ -85,9 +96,15 @@ class AgentsSpec(Model):
 
     @model_validator(mode="after")
     def _leaves_room(self) -> Self:
+        problems = []
         if self.shared_prefix.tokens >= self.prompt_limit:
             most = self.prompt_limit
-            refuse([("sharedPrefix", f"must be shorter than the longest prompt, {most} tokens")])
+            message = f"must be shorter than the longest prompt, {most} tokens"
+            problems.append(("sharedPrefix", message))
+        if self.turns.typical > MAX_TURNS:
+            message = f"a session has at most 10k turns; got {self.turns.typical:g}"
+            problems.append(("turns", message))
+        refuse(problems)
         return self
 
     @property

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.workload.agent_spec import AgentsSpec
+from sim.workload.agent_spec import MAX_TURNS, AgentsSpec
 from sim.workload.conversation import ALL
 from sim.workload.distributions import Counts, Delays
 
@@ -48,21 +48,22 @@ class SessionSource:
         """Prompt lengths of the turns, and which of the turns are compactions."""
         spec = self._spec
         limit = spec.prompt_limit
-        intended = int(spec.turns.draw(generator, 1)[0])
-        growth = spec.growth.draw(generator, intended)
+        intended = min(int(spec.turns.draw(generator, 1)[0]), MAX_TURNS)
+        grown = np.cumsum(spec.growth.draw(generator, intended))
         compacted: list[int] = []
-        growth[0] = min(first, limit)
         stretches = []
         begin = 0
+        prompt = min(first, limit)
         while True:
-            lengths = np.cumsum(growth[begin:])
-            fitting = lengths[: int(np.searchsorted(lengths, limit, side="right"))]
-            stretches.append(fitting)
-            begin += len(fitting)
-            if begin == intended or spec.at_context_limit == "end":
+            # Looked up in the one sum: a session may be compacted at every turn.
+            base = prompt - int(grown[begin])
+            end = int(np.searchsorted(grown, limit - base, side="right"))
+            stretches.append(base + grown[begin:end])
+            if end == intended or spec.at_context_limit == "end":
                 return np.concatenate(stretches), compacted
-            compacted.append(begin)
-            growth[begin] = min(int(spec.compaction.prompt.draw(generator, 1)[0]), limit)
+            compacted.append(end)
+            begin = end
+            prompt = min(int(spec.compaction.prompt.draw(generator, 1)[0]), limit)
 
     def _kept(
         self, generator: np.random.Generator, prompts: Counts, compacted: list[int]

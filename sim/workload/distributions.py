@@ -53,6 +53,11 @@ class UniformCount(Model):
         _in_order(self.min, self.max)
         return self
 
+    @property
+    def typical(self) -> float:
+        """A number that draws come near: the largest."""
+        return self.max
+
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
         return generator.integers(self.min, self.max, size, endpoint=True)
@@ -74,6 +79,12 @@ class LognormalCount(Model):
         _in_order(self.min, self.max)
         return self
 
+    @property
+    def typical(self) -> float:
+        """A number that half the draws are above: the median."""
+        median = self.shift + math.exp(_log_mean(self.mu, self.median))
+        return float(min(max(median, self.min), self.max))
+
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
         mu = _log_mean(self.mu, self.median)
@@ -85,6 +96,11 @@ class GeometricCount(Model):
     """1, 2, 3 ... with a constant chance to stop; the memoryless whole number of this mean."""
 
     mean: MeanCount
+
+    @property
+    def typical(self) -> float:
+        """A number that draws are often above: the mean."""
+        return float(self.mean)
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
@@ -104,13 +120,21 @@ class CountForms(Model):
         exactly_one(self, ("constant", "uniform", "lognormal", "geometric"))
         return self
 
+    @property
+    def typical(self) -> float:
+        """A number that draws are often near: what a limit of the field is held against."""
+        return self.constant if self.constant is not None else self._form().typical
+
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers, at least 1 each."""
         if self.constant is not None:
             return np.full(size, self.constant, np.int64)
+        return self._form().draw(generator, size)
+
+    def _form(self) -> UniformCount | LognormalCount | GeometricCount:
         form = self.uniform or self.lognormal or self.geometric
         assert form is not None
-        return form.draw(generator, size)
+        return form
 
 
 class UniformDelay(Model):

@@ -64,11 +64,11 @@ def read_recordings(path: Path) -> list[Recording]:
     """
     recordings = []
     faults: list[Fault] = []
+    reader = _LineReader()
     for number, line in enumerate(_text(path).split("\n"), start=1):
         if not line.strip():
             continue
-        reader = _LineReader()
-        recording = reader.read(line)
+        recording = reader.read(number, line)
         if recording is not None:
             recordings.append(recording)
         faults += [Fault(str(path), number, *said) for said in reader.faults]
@@ -118,12 +118,15 @@ TYPES: Final = ("n", "s", "subagent")
 
 
 class _LineReader:
-    """Reads one line and collects what is wrong with it as (column, path, message)."""
+    """Reads line by line; ``faults`` of the last one are (column, path, message)."""
 
     def __init__(self) -> None:
         self.faults: list[tuple[int, str, str]] = []
+        self._lines: dict[str, int] = {}
 
-    def read(self, line: str) -> Recording | None:
+    def read(self, number: int, line: str) -> Recording | None:
+        """The session in a line; None when it has faults."""
+        self.faults = []
         try:
             session = json.loads(line)
         except json.JSONDecodeError as error:
@@ -135,6 +138,7 @@ class _LineReader:
         if not isinstance(session, dict):
             self._fault("", f"must be a session, an object; got {describe(session)}")
             return None
+        self._check_id(session, number)
         block_tokens = self._take(session, "", "block_size", _is_positive, POSITIVE)
         shared_tokens = self._shared(session, "")
         calls: list[Call] = []
@@ -150,6 +154,15 @@ class _LineReader:
         if 0 in sub_agents:
             self._fault("requests[0]", "a session begins with a request of its own")
         return None if self.faults else Recording(shared_tokens, block_tokens, calls, sub_agents)
+
+    def _check_id(self, session: dict[str, Any], number: int) -> None:
+        """A session may do without an id, but one that is there twice would count double."""
+        if "id" not in session:
+            return
+        name = self._take(session, "", "id", _is_text, "a name")
+        first = self._lines.setdefault(name, number)
+        if name and first != number:
+            self._fault("id", f"{describe(name)} is the id of the session in line {first} already")
 
     def _entries(
         self, owner: dict[str, Any], at: str, block_tokens: int

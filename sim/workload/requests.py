@@ -6,17 +6,17 @@ shifts no other draw.
 """
 
 from functools import partial
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sim.content import Node, Prompt
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request
-from sim.scenario.fields import Model, count, number
+from sim.scenario.fields import DURATION, MAX_DURATION_S, Model, count, number, refuse
 from sim.workload.distributions import Count, Counts, whole_microseconds
 
 CHUNK: Final = 4096
@@ -24,8 +24,8 @@ CHUNK: Final = 4096
 
 MAX_REQUESTS: Final = 10**8
 
-Rate: TypeAlias = number(0.0, 1e6, low_open=True)  # type: ignore[valid-type]
-Variation: TypeAlias = number(0.0, 100.0, low_open=True)  # type: ignore[valid-type]
+Rate: TypeAlias = number(1e-6, 1e6)  # type: ignore[valid-type]
+Variation: TypeAlias = number(0.01, 100.0)  # type: ignore[valid-type]
 RequestCount: TypeAlias = count(1, MAX_REQUESTS)  # type: ignore[valid-type]
 
 
@@ -80,6 +80,14 @@ class RequestsSpec(Model):
     output_tokens: Count
     count: RequestCount | None = None
     session_keys: Literal["none", "per-request"] = "none"
+
+    @model_validator(mode="after")
+    def _ends_in_time(self) -> Self:
+        if self.count is not None and self.count / self.arrivals.rate > MAX_DURATION_S:
+            days, limit = self.count / self.arrivals.rate / 86_400, DURATION.written(MAX_DURATION_S)
+            message = f"at {self.arrivals.rate:g}/s the last one comes after {days:,.0f} days"
+            refuse([("count", f"{message}; at most {limit} are simulated")])
+        return self
 
     @property
     def finite(self) -> bool:

@@ -17,21 +17,23 @@ from collections.abc import Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import model_validator
 
 from sim.content import Node, Prompt
-from sim.errors import Fault, ScenarioError
+from sim.errors import ScenarioError
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request, Status
 from sim.scenario.fields import Model, Text, refuse
+from sim.scenario.inputs import Inputs
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
 from sim.workload.script_csv import read_rows
-from sim.workload.script_rows import Row, check_rows, in_order, raise_faults
+from sim.workload.script_rows import Row, check_rows, in_order, raise_faults, unserved
 
 
 class ScriptSpec(Model):
@@ -75,6 +77,23 @@ class ScriptSpec(Model):
         """Files that the workload reads, relative to the scenario."""
         return () if self.file is None else (self.file,)
 
+    def check(self, inputs: Inputs) -> None:
+        """Raise ``ScenarioError`` with what is wrong in the file, and models nobody serves."""
+        self.read(inputs.directory, inputs.models, "")
+
+    def read(self, directory: Path, models: tuple[str, ...], source: str) -> Sequence[Row]:
+        """The rows, written here or in the file, for backends that serve ``models``.
+
+        Raises ``ScenarioError``; ``source`` is that of rows written here.
+        """
+        if self.file is not None:
+            return read_rows(directory / self.file, self.unit, self.reuse_output, models)
+        assert self.rows is not None
+        faults = unserved(self.rows, models)
+        if faults:
+            raise ScenarioError([each.in_list(source, "rows") for each in faults])
+        return self.rows
+
 
 class Turn:
     """One row, ready to be sent, and the row that waits for its end."""
@@ -107,12 +126,7 @@ class Script:
         self._context = context
         self._reuse_output = spec.reuse_output
         self._shared: dict[str, Node] = {}
-        if spec.file is None:
-            assert spec.rows is not None
-            rows: Sequence[Row] = spec.rows
-        else:
-            rows = read_rows(context.directory / spec.file, spec.unit, spec.reuse_output)
-        self._check_models(rows, spec.file or "")
+        rows = spec.read(context.directory, context.models, context.name)
         order, _ = in_order(rows)
         turns = self._turns(rows, order.sessions)
         self._due: list[tuple[float, int, Turn]] = []  # a heap: chains are in order of arrival
@@ -133,20 +147,6 @@ class Script:
     def counts(self) -> dict[str, int]:
         """Rows that had to be sorted, rows never sent because the one before was not completed."""
         return self._counts
-
-    def _check_models(self, rows: Sequence[Row], file: str) -> None:
-        served = self._context.models
-        if not served:
-            return
-        unknown: dict[str, int] = {}
-        for row in rows:
-            if row.model is not None and row.model not in served:
-                unknown[row.model] = unknown.get(row.model, 0) + 1
-        if unknown:
-            found = ", ".join(f"{name} ({count} rows)" for name, count in sorted(unknown.items()))
-            source = str(self._context.directory / file) if file else self._context.name
-            message = f"no backend serves {found}; served: {', '.join(served)}"
-            raise ScenarioError([Fault(source, 0, 0, "model", message)])
 
     def _turns(self, rows: Sequence[Row], sessions: dict[str, list[int]]) -> list[Turn]:
         name = self._context.name

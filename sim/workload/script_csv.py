@@ -3,32 +3,39 @@
 The header names columns as the scenario does (``promptTokens``, or
 ``prompt_tokens``). A column of times says its unit, ``arrival_ms``, unless
 the scenario's ``unit`` says it for all; a file without is refused, for a
-thousandfold load must not pass without a word. Empty cells and blank lines
-are nothing.
+thousandfold load must not pass without a word. Empty cells and lines of
+blanks are nothing.
 """
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.suggest import suggestion
+from sim.scenario.suggest import meant, suggestion
 from sim.scenario.textfile import read_text
-from sim.workload.script_rows import Row, check_rows
+from sim.workload.script_rows import Row, RowFault, check_rows
 
 TIMES: Final = ("arrival", "think", "cancel")
 REQUIRED: Final = ("arrival", "promptTokens", "outputTokens")
 TEXTS: Final = ("id", "session", "sharedPrefix", "model")
 PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "us": 1e6}
 KEYS: Final = tuple(str(field.alias) for field in Row.model_fields.values())
+NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""What ``float`` reads, but for words, underscores and the digits of other scripts."""
 HEADERS: Final = tuple(f"{key}_s" if key in TIMES else key for key in KEYS)
+
+
+RowCheck: TypeAlias = Callable[[Sequence[Row]], list[RowFault]]
+"""What is wrong between the rows of a whole file."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +55,16 @@ class Line:
     cells: list[str]
 
 
-def read_rows(path: Path, unit: str | None, reuse_output: bool) -> tuple[Row, ...]:
-    """The rows of the file.
+def read_rows(
+    path: Path, unit: str | None, reuse_output: bool, models: Sequence[str] = ()
+) -> tuple[Row, ...]:
+    """The rows of the file; they may ask for ``models``, for any if there are none.
 
     Raises ``ScenarioError`` with every fault of the file, each with line and column.
     """
     text = read_text(path)
     reader = _Reader(str(path), text.split("\n"))
-    rows = reader.read(text, unit, reuse_output)
+    rows = reader.read(text, unit, lambda rows: check_rows(rows, reuse_output, models))
     if reader.faults:
         raise ScenarioError(sorted(reader.faults))
     return rows
@@ -69,7 +78,7 @@ class _Reader:
         self._source = source
         self._lines = lines
 
-    def read(self, text: str, unit: str | None, reuse_output: bool) -> tuple[Row, ...]:
+    def read(self, text: str, unit: str | None, check: RowCheck) -> tuple[Row, ...]:
         lines = self._split(text)
         header = next(lines, None)
         if header is None:
@@ -84,16 +93,18 @@ class _Reader:
         read = [(line, self._row(line, columns)) for line in body]
         rows = [(line, row) for line, row in read if row is not None]
         if len(rows) == len(body):
-            self._check(rows, columns, reuse_output)
+            for fault in check([row for _, row in rows]):
+                self._value_fault(rows[fault.row][0], columns, fault.key, fault.message)
         return tuple(row for _, row in rows)
 
     def _split(self, text: str) -> Iterator[Line]:
         reader = csv.reader(io.StringIO(text), strict=True)
         number = 1
         try:
-            for cells in reader:
-                if cells:
-                    yield Line(number, [cell.strip() for cell in cells])
+            for written in reader:
+                cells = [cell.strip() for cell in written]
+                if cells not in ([], [""]):
+                    yield Line(number, cells)
                 number = reader.line_num + 1
         except csv.Error as error:
             self._fault(number, 0, "", f"is not CSV: {error}")
@@ -113,8 +124,9 @@ class _Reader:
         named = {column.key for column in columns} | {
             _key(name) for name in header.cells if _key(name) in TIMES
         }
+        misspelt = {_key(near.removesuffix("_s")) for near in meant(header.cells, HEADERS)}
         for key in REQUIRED:
-            if key not in named:
+            if key not in named | misspelt:
                 wanted = f"{key}_s, {key}_ms or {key}_us" if key in TIMES else key
                 self._fault(header.number, 0, "", f"the column {wanted} is missing")
         return columns
@@ -135,13 +147,18 @@ class _Reader:
             return None
         if key in KEYS:
             return Column(name, key)
+        if not name:
+            message = f"column {index + 1} has no name; is there a comma too many?"
+            self._fault(header.number, index, "", message)
+            return None
         self._fault(header.number, index, name, f"unknown column{suggestion(name, HEADERS)}")
         return None
 
     def _row(self, line: Line, columns: Sequence[Column]) -> Row | None:
         if len(line.cells) != len(columns):
             found = f"has {len(line.cells)} values, the header names {len(columns)} columns"
-            self._fault(line.number, 0, "", found)
+            surplus = len(columns) if len(line.cells) > len(columns) else 0
+            self._fault(line.number, surplus, "", found)
             return None
         values = {
             column.key: _value(column, cell)
@@ -164,12 +181,6 @@ class _Reader:
             message = message.replace("{cell}", repr(line.cells[index]))
             self._fault(line.number, index, columns[index].header, message)
 
-    def _check(
-        self, rows: list[tuple[Line, Row]], columns: Sequence[Column], reuse_output: bool
-    ) -> None:
-        for fault in check_rows([row for _, row in rows], reuse_output):
-            self._value_fault(rows[fault.row][0], columns, fault.key, fault.message)
-
     def _fault(self, number: int, index: int, header: str, message: str) -> None:
         column = _position(self._lines[number - 1], index) if number else 0
         self.faults.append(Fault(self._source, number, column, header, message))
@@ -183,10 +194,9 @@ def _value(column: Column, cell: str) -> Any:
     """A cell as the scenario would say it: a number where it is one, in seconds for a time."""
     if column.key in TEXTS:
         return cell
-    try:
-        number = float(cell)
-    except ValueError:
+    if not NUMBER.fullmatch(cell):
         return cell  # with a unit of its own, or a fault
+    number = float(cell)
     if column.key in TIMES:
         return number / column.per_second
     return int(number) if number.is_integer() else number

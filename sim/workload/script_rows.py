@@ -1,11 +1,12 @@
 """Rows of a scripted workload: what one may say, and how rows form conversations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
 from pydantic import BeforeValidator, StringConstraints, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from sim.errors import Fault
 from sim.scenario.fields import (
     Duration,
     Model,
@@ -37,6 +38,10 @@ class RowFault(NamedTuple):
     row: int
     key: str
     message: str
+
+    def in_list(self, source: str, name: str) -> Fault:
+        """The fault of a row that is an entry of the list ``name`` in ``source``."""
+        return Fault(source, 0, 0, f"{name}.{self.row}.{self.key}", self.message)
 
 
 class Row(Model):
@@ -149,13 +154,37 @@ def in_order(rows: Sequence[Row]) -> tuple[Order, list[RowFault]]:
     return Order(chains, sessions, moved), faults
 
 
-def check_rows(rows: Sequence[Row], reuse_output: bool) -> list[RowFault]:
-    """What is wrong between rows, in file order."""
+def check_rows(
+    rows: Sequence[Row], reuse_output: bool, models: Collection[str] = ()
+) -> list[RowFault]:
+    """What is wrong between rows, and with the models they ask for, in file order."""
     order, faults = in_order(rows)
     faults += _repeated_ids(rows)
+    faults += unserved(rows, models)
     for turns in order.sessions.values():
         faults += _session_faults(rows, turns, reuse_output)
     return sorted(faults)
+
+
+def unserved(rows: Sequence[Row], models: Collection[str]) -> list[RowFault]:
+    """Models that rows ask for and nobody serves, each at its first row; ``models`` may be any
+    if there are none."""
+    if not models:
+        return []
+    asking: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        if row.model is not None and row.model not in models:
+            asking.setdefault(row.model, []).append(index)
+    served = ", ".join(models)
+    return [
+        RowFault(indices[0], "model", _nobody_serves(model, len(indices), served))
+        for model, indices in asking.items()
+    ]
+
+
+def _nobody_serves(model: str, rows: int, served: str) -> str:
+    which = f" (the first of {rows} rows)" if rows > 1 else ""
+    return f"no backend serves {model!r}{which}; served: {served}"
 
 
 def _repeated_ids(rows: Sequence[Row]) -> Iterable[RowFault]:

@@ -16,14 +16,16 @@ with the next session as ``sim.workload.agents`` says.
 """
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from sim.errors import Fault, ScenarioError
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.scenario.fields import Duration, Model, PositiveTokens, Text, count
+from sim.scenario.inputs import Inputs
 from sim.workload.agents import PAUSE_S
-from sim.workload.recorded import read_recordings
+from sim.workload.recorded import Recording, read_recordings
 from sim.workload.replay import Replay, SubAgentKeys, Thread
 from sim.workload.replay_plan import Plan, Rules, Think, kept_calls, plan_session
 
@@ -65,6 +67,18 @@ class SessionsSpec(Model):
         """Files that the workload reads, relative to the scenario."""
         return (self.file,)
 
+    def check(self, inputs: Inputs) -> None:
+        """Raise ``ScenarioError`` with what is wrong in the file."""
+        self.usable(inputs.once(read_recordings, self.file), inputs.directory)
+
+    def usable(self, recordings: list[Recording], directory: Path) -> list[Recording]:
+        """Those with at least two requests within ``maxContext``; without any ``ScenarioError``."""
+        usable = [each for each in recordings if len(kept_calls(each.calls, self.max_context)) >= 2]
+        if not usable:
+            message = f"no session has two requests of at most {self.max_context} tokens"
+            raise ScenarioError([Fault(str(directory / self.file), 0, 0, "", message)])
+        return usable
+
 
 @family(SessionsSpec)
 class Sessions:
@@ -79,16 +93,8 @@ class Sessions:
         self._rules = Rules(
             spec.max_context, spec.cap, spec.think, spec.reuse_output, spec.sub_agents != "skip"
         )
-        path = context.directory / spec.file
-        everything = read_recordings(path)
-        self._recordings = [
-            recording
-            for recording in everything
-            if len(kept_calls(recording.calls, spec.max_context)) >= 2
-        ]
-        if not self._recordings:
-            message = f"no session has two requests of at most {spec.max_context} tokens"
-            raise ScenarioError([Fault(str(path), 0, 0, "", message)])
+        everything = read_recordings(context.directory / spec.file)
+        self._recordings = spec.usable(everything, context.directory)
         self._left_out = len(everything) - len(self._recordings)
         # Planning a session takes a while and many are never dealt.
         self._plans: dict[int, Plan] = {}

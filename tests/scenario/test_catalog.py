@@ -90,6 +90,9 @@ def test_faults_of_an_engine_are_placed_in_the_file(faults: Lines) -> None:
         "f.yaml:4:10: engines.small: the KV capacity is unknown: give kvBlocks, or both gpu and "
         "model"
     ]
+    assert small("kvBlocks: 100, gpu: b20, model: my-own") == [
+        "f.yaml:4:31: engines.small.gpu: unknown gpu 'b20'; did you mean 'b200'?"
+    ]
     (line,) = small("gpu: rtx-3090, model: llama-3.1-70b")
     assert line.startswith("f.yaml:4:10: engines.small: the model does not fit: 0.92 x 1 x 23.7")
 

@@ -17,7 +17,7 @@ def schema(registry: Registry) -> dict[str, Any]:
 
 
 def test_the_stored_schema_is_up_to_date(schema: dict[str, Any]) -> None:
-    """Editors would hint at keys that are gone: python -m sim.scenario.json_schema prints it anew."""
+    """Editors would hint at keys that are gone: python -m sim.scenario.json_schema prints it."""
     assert STORED.read_text(encoding="utf-8") == text(schema)
 
 

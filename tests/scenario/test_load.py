@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import ScenarioError
+from sim.errors import Fault, ScenarioError
 from sim.registry import Registry
 from sim.router.placement.load import LeastLoadedSpec
 from sim.scenario.load import ScenarioSet, load, load_dict
@@ -71,7 +71,6 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
         "f.yaml:2:10: window.warmp: unknown key 'warmp'; did you mean 'warmup'?",
         "f.yaml:2:31: window.measure: must be a duration such as 30s or 250ms, above 0, up to "
         "366d; got -1",
-        "f.yaml:4:10: engines.small: missing key 'stepTime'",
         "f.yaml:4:21: engines.small.kvBlocks: must be a whole number such as 1, from 1 to 1G; "
         "got 2.5",
         "f.yaml:4:26: engines.small.steptime: unknown key 'steptime'; did you mean 'stepTime'?",
@@ -158,7 +157,9 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
         ("kind: poisson, rate: 5", "kind: poison, rate: 5", "14:43: workloads.load.arrivals.kind: "
          "unknown kind 'poison'; did you mean 'poisson'?"),
         ("kind: poisson, rate: 5", "rate: 5", "14:36: workloads.load.arrivals: missing key 'kind'"),
-        ("kind: poisson, rate: 5", "kind: poisson, rat: 5", "14:36: workloads.load.arrivals: "
+        ("kind: poisson, rate: 5", "kind: poisson, rat: 5", "14:52: workloads.load.arrivals.rat: "
+         "unknown key 'rat'; did you mean 'rate'?"),
+        ("kind: poisson, rate: 5", "kind: poisson, speed: 5", "14:36: workloads.load.arrivals: "
          "missing key 'rate'"),
     ],
 )  # fmt: skip
@@ -189,6 +190,48 @@ def test_one_mistake_is_one_line(faults: Lines) -> None:
     assert len(faults(replaced(("kind: least-loaded", "kind: none")))) == 1
     budget = replaced(("kvBlocks: 100", "kvBlocks: 100, maxNumBatchedTokens: 0"))
     assert len(faults(budget)) == 1
+
+
+@pytest.mark.parametrize(
+    ("right", "slip"),
+    [
+        ("engines:\n", "engine:\n"),
+        ("backends:\n", "Backends:\n"),
+        ("window: {", "windw: {"),
+        ("measure: 1m", "measur: 1m"),
+        ("workloads:\n", "workload:\n"),
+        ("stepTime: {", "steptime: {"),
+        ("promptTokens: ", "prompttokens: "),
+        ("rate: 5", "rte: 5"),
+    ],
+)
+def test_a_mistyped_key_is_one_line(faults: Lines, right: str, slip: str) -> None:
+    """One slip would be two faults or more: a key too many, one missing, and what follows."""
+    (line,) = faults(replaced((right, slip)))
+    assert f"unknown key {slip.split(':')[0]!r}; did you mean {right.split(':')[0]!r}?" in line
+
+
+def test_a_missing_key_is_reported_beside_an_unlike_one(faults: Lines) -> None:
+    """A key that is really missing would be found only after the unknown one is removed."""
+    assert len(faults(replaced(("stepTime: {a: 10}", "colour: red")))) == 2
+
+
+def test_of_very_many_faults_the_first_hundred_are_shown() -> None:
+    """A file in another format would fill the terminal, and the first line scroll away."""
+    found = [Fault("f.yaml", line, 1, "", "is wrong") for line in range(1, 104)]
+    assert len(str(ScenarioError(found[:100])).splitlines()) == 100
+    *lines, last = str(ScenarioError(found)).splitlines()
+    assert lines == [str(fault) for fault in found[:100]]
+    assert last == "... and 3 more faults"
+    assert str(ScenarioError(found[:101])).endswith("\n... and 1 more fault")
+
+
+def test_a_number_of_many_digits_is_no_name(faults: Lines) -> None:
+    """C73: a bare number where a name is wanted would end in a traceback when it is too long."""
+    rows = f"rows: [{{arrival: 0, session: {'7' * 300}, promptTokens: 1, outputTokens: 1}}]"
+    assert faults(GOOD.split("  load:")[0] + f"  load: {{kind: script, {rows}}}\n") == [
+        "f.yaml:14:53: workloads.load.rows.0.session: must have at most 200 characters; got 300"
+    ]
 
 
 @pytest.mark.parametrize("text", ["- 1\n", "just text\n", "5\n", "null\n"])

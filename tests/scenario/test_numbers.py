@@ -34,6 +34,22 @@ ZERO_IS_LEGAL = {
 }
 
 
+# Times and sizes that are only compared or added; whatever divides has a lowest value.
+TINY_IS_LEGAL = {
+    "engines.small.gpuMemoryUtilization",
+    "engines.small.weights",
+    "engines.small.workspace",
+    "window.warmup",
+    "window.measure",
+    "slo.ttft",
+    "slo.tpot",
+    "backends.pods.policy:bounded-ring.floor",
+    "backends.pods.policy:session-table.cooldown",
+    "backends.pods.policy:session-table.freshFor",
+    "backends.pods.policy:session-table.kvFullAt",
+}
+
+
 def quantities(annotation: Any, metadata: tuple[Any, ...] = ()) -> Iterator[Quantity]:
     """The ranges of the numbers that an annotation admits, optional or in lists."""
     yield from (each for each in metadata if isinstance(each, Quantity))
@@ -121,6 +137,37 @@ def test_zero_is_legal_only_where_nothing_makes_sense(
         assert "; got 0" in line
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_next_to_nothing_is_legal_only_where_it_does_no_harm(faults: Lines, path: str) -> None:
+    """C73: a poll every 1e-300 s would never let the clock move on, and a step time of 1e-300 ms
+    vanish in a sum, or divide something by zero."""
+    quantity = PATHS[path]
+    if quantity.low > 0:
+        (line,) = faults(GOOD, [setting(path, "1.0e-300")])
+        assert "; got 1e-300" in line
+    else:
+        assert path in TINY_IS_LEGAL
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("router.metrics.pollInterval", "1us"),
+        ("router.metrics.pollInterval", "9.9ms"),
+        ("engines.small.stepTime.b", "9.9e-7"),
+        ("engines.small.stepTime.b", "1.1e6"),
+    ],
+)
+def test_numbers_beyond_the_limits_of_sense_are_refused(
+    faults: Lines, loaded: Loaded, path: str, value: str
+) -> None:
+    """C73: a million polls a second of each pod, or microseconds written for milliseconds."""
+    (line,) = faults(GOOD, [f"{path}={value}"])
+    assert f" {path}: must be " in line
+    loaded(GOOD, ["router.metrics.pollInterval=10ms", "engines.small.stepTime.b=1e-6"])
+    loaded(GOOD, ["router.metrics.pollInterval=1h", "engines.small.stepTime.b=1e6"])
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -135,6 +182,9 @@ def test_zero_of_what_serves_is_refused_with_the_reason(faults: Lines, path: str
     """C73: the user would not learn why 0 pods make no sense."""
     (line,) = faults(GOOD, [f"{path}=0"])
     assert line.endswith("; got 0 (no request could ever be served)")
+
+
+DIVISORS = {"rate", "cv"}
 
 
 def reachable(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -164,6 +214,9 @@ def test_the_numbers_of_workloads_have_ranges_too(kind: str) -> None:
                     adapter.validate_python(value)
                 tested += 1
             assert quantity.low > -1e6 and quantity.high < 1e16, key
+            if key in DIVISORS:
+                with pytest.raises(ValidationError):
+                    adapter.validate_python(1e-300)
         bare = [
             name
             for name, field in model.model_fields.items()

@@ -133,7 +133,13 @@ def test_only_a_count_makes_it_finite():
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"arrivals": {"kind": "poisson", "rate": 0}}, "above 0"),
+        ({"arrivals": {"kind": "poisson", "rate": 0}}, "from 1e-06"),
+        ({"arrivals": {"kind": "poisson", "rate": 1e-300}}, "from 1e-06"),
+        ({"arrivals": {"kind": "gamma", "rate": 1, "cv": 1e-170}}, "from 0.01"),
+        (
+            {"arrivals": {"kind": "constant", "rate": 1e-6}, "count": 1000},
+            "at 1e-06/s the last one comes after 11,574 days; at most 366d are simulated",
+        ),
         ({"arrivals": {"kind": "gamma", "rate": 1}}, "Field required"),
         ({"arrivals": {"kind": "constant", "rate": 1, "cv": 2}}, "not permitted"),
         ({"count": 10**12}, "got 1000000000000"),

@@ -331,8 +331,9 @@ def test_a_model_that_nobody_serves_is_refused_with_its_count():
     rows = [row(model="gpt"), row(model="qwen"), row(model="gpt"), row(model="claude"), row()]
     with pytest.raises(ScenarioError) as caught:
         run({"bug": (Script, spec(*rows))}, models=("qwen",))
-    assert str(caught.value) == (
-        "bug: model: no backend serves claude (1 rows), gpt (2 rows); served: qwen"
-    )
+    assert str(caught.value).splitlines() == [
+        "bug: rows.0.model: no backend serves 'gpt' (the first of 2 rows); served: qwen",
+        "bug: rows.3.model: no backend serves 'claude'; served: qwen",
+    ]
     served = run({"bug": (Script, spec(*rows))}, models=("claude", "gpt", "qwen"))
     assert [request.model for request in served.requests] == ["gpt", "qwen", "gpt", "claude", ""]

@@ -164,13 +164,50 @@ def test_unknown_models_are_refused_before_the_run(tmp_path):
         "arrival_s,model,promptTokens,outputTokens\n0,gpt,1,1\n1,gpt,1,1\n"
     )
     spec = ScriptSpec.model_validate({"kind": "script", "file": "t.csv"})
-    with pytest.raises(ScenarioError, match=r"t\.csv: model: no backend serves gpt \(2 rows\)"):
+    said = r"t\.csv:2:3: model: no backend serves 'gpt' \(the first of 2 rows\); served: qwen"
+    with pytest.raises(ScenarioError, match=said):
         run({"bug": (Script, spec)}, directory=tmp_path, models=("qwen",))
 
 
 def test_blank_lines_are_nothing(play):
     """C74 (viii): if this fails, the newline at the end of a file is a request."""
-    assert same(play(PLAIN), play(PLAIN.replace("\n1,", "\n\n1,") + "\n\n"))
+    assert same(play(PLAIN), play("  \n" + PLAIN.replace("\n1,", "\n\n \t \n1,") + "\n  \n"))
+
+
+@pytest.mark.parametrize(
+    "cell", ["1_00", "\u0661\u0660", "\u0661k", "\uff11", "1e", "0x10", "+-1", "inf"]
+)
+def test_what_only_python_takes_for_a_number_is_refused(faults, cell):
+    """C74: if this fails, a slip in a cell is read as a number that nobody wrote."""
+    (line,) = faults(f"arrival_s,promptTokens,outputTokens\n0,{cell},1\n")
+    assert line.startswith("2:3: promptTokens: must be a whole number of tokens ")
+    assert line.endswith(f"; got {cell!r}")
+
+
+@pytest.mark.parametrize("cell", ["100", "+100", "100.", "1e2", "1.0E+2", "0.1k"])
+def test_every_usual_way_to_write_a_number_is_read(play, cell):
+    """If this fails, the numbers of some other program are refused."""
+    (request,) = play(f"arrival_s,promptTokens,outputTokens\n.5,{cell},1\n").requests
+    assert (request.arrival_s, request.prompt.tokens) == (0.5, 100)
+
+
+def test_a_comma_too_many_is_shown(faults):
+    """If this fails, the user is told that '' is an unknown column, or where nothing is wrong."""
+    assert faults("arrival_s,promptTokens,outputTokens,\n0,1,1,\n") == [
+        "1:37: column 4 has no name; is there a comma too many?"
+    ]
+    assert faults("arrival_s,promptTokens,outputTokens\n0,1,1,\n") == [
+        "2:7: has 4 values, the header names 3 columns"
+    ]
+
+
+@pytest.mark.parametrize("slip", ["arival_s", "prompttoken", "output_token"])
+def test_a_mistyped_column_is_one_line(faults, slip):
+    """If this fails, one slip of the pen is reported as two, a column too many and one missing."""
+    right = {"arival_s": "arrival_s", "prompttoken": "promptTokens", "output_token": "outputTokens"}
+    header = "arrival_s,promptTokens,outputTokens".replace(right[slip], slip)
+    (line,) = faults(f"{header}\n0,1,1\n")
+    assert line.endswith(f"{slip}: unknown column; did you mean {right[slip]!r}?")
 
 
 @pytest.mark.parametrize("missing", ["arrival_s", "promptTokens", "outputTokens"])

@@ -47,7 +47,6 @@ def sub_agent(t, duration_ms, *calls, kind="Explore"):
 
 def session(*requests, tools=100, system=28, **keys):
     return {
-        "id": "x",
         "block_size": ID_TOKENS,
         "tool_tokens": tools,
         "system_tokens": system,
@@ -413,6 +412,15 @@ def test_every_fault_of_a_file_is_named_with_line_and_value(play, tmp_path):
         ":8:1: tool_tokens: must be a whole number of tokens, 0 or more; "
         "got nothing: the key is missing",
     ]
+
+
+def test_a_session_that_is_there_twice_is_refused(play, tmp_path):
+    """If this fails, a trace that was joined with itself counts every session double."""
+    one = session(call(1000), call(2000))
+    assert said_about(play, tmp_path, one, one | {"id": "a"}, one | {"id": "a"}) == [
+        ":3:1: id: 'a' is the id of the session in line 2 already"
+    ]
+    assert said_about(play, tmp_path, one | {"id": 7}) == [":1:1: id: must be a name; got 7"]
 
 
 def test_a_file_without_a_usable_session_is_refused(play, tmp_path):
