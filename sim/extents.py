@@ -178,6 +178,7 @@ class ExtentStore:
     def allocate(self, blocks: int) -> None:
         """Take ``blocks`` (at most ``free``) off the front of the free queue, evicting content."""
         self.held += blocks
+        assert self.held <= self.capacity, "more blocks are taken than are free"
         while blocks > 0:
             piece = self._queue.after
             size = piece.stop - piece.start
