@@ -1,14 +1,26 @@
 """The JSON schema says what the loader says, and the stored one is the present one."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from sim.errors import ScenarioError
 from sim.registry import Registry
+from sim.scenario.fields import Bytes, Duration, Tokens
 from sim.scenario.json_schema import json_schema, text
+from sim.scenario.load import ScenarioSet, load_text
+from sim.scenario.nodes import plain
+from sim.scenario.yamltext import parse
+from tests.scenario.conftest import GOOD
+from tests.scenario.schema_subset import fits
 
-STORED = Path(__file__).parents[2] / "scenarios" / "schema.json"
+Loaded = Callable[..., ScenarioSet]
+
+FOLDER = Path(__file__).parents[2] / "scenarios"
+STORED = FOLDER / "schema.json"
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +103,88 @@ def test_every_reference_leads_somewhere(schema: dict[str, Any]) -> None:
             todo.extend(node)
     assert references <= schema["$defs"].keys()
     assert len(references) > 20
+
+
+def as_json(text: str) -> Any:
+    """What an editor's validator sees of a file: lists are lists."""
+
+    def listed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: listed(item) for key, item in value.items()}
+        return [listed(item) for item in value] if isinstance(value, tuple) else value
+
+    return listed(plain(parse(text, "f.yaml")))
+
+
+AGENTS = GOOD.split("  load:")[0] + "  load: {kind: agents, agents: 2%s}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        GOOD + "variants: {a: {}, b: {backends.pods.replicas: 3, slo.ttft: 1s}, c: null}\n",
+        GOOD.replace("measure: 1m", "measure: 1h30m"),
+        GOOD.replace("a: 10", "a: 0, b: 1, c: 2"),
+        AGENTS % "",
+        AGENTS % ", sharedPrefix: {tokens: 10}",
+        AGENTS % ", compaction: {threshold: 0.5}, think: {exponential: {mean: .5 s}}",
+        *(path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))),
+        (FOLDER / "traces" / "claude-code.yaml").read_text(encoding="utf-8"),
+    ],
+)
+def test_what_the_loader_takes_is_not_underlined(
+    schema: dict[str, Any], registry: Registry, text: str
+) -> None:
+    """An editor would show faults where there are none, and teach to overlook them."""
+    load_text(text, "f.yaml", directory=FOLDER / "traces", registry=registry)
+    assert fits(as_json(text), schema, schema)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("name: good", "name: go.od"),
+        ("measure: 1m", "measure: -1m"),
+        ("measure: 1m", "measure: x1m"),
+        ("measure: 1m", "measure: ''"),
+        ("measure: 1m", "mesure: 1m"),
+        ("promptTokens: 2k", "promptTokens: abc2k"),
+        ("rate: 5", "rate: 0"),
+        ("a: 10", "a: 1.0e-7"),
+        ("kind: least-loaded", "kind: most-loaded"),
+        ("workloads:", "variants: {x: {seeds: [1, 2]}}\nworkloads:"),
+        ("workloads:", "variants: {x: {seeds.0: 1}}\nworkloads:"),
+        ("workloads:", "variants: {x: {name: y}}\nworkloads:"),
+        ("workloads:", "variants: {x: 5}\nworkloads:"),
+    ],
+)
+def test_what_the_loader_refuses_is_underlined(
+    schema: dict[str, Any], loaded: Loaded, old: str, new: str
+) -> None:
+    """An editor would call a file right that podsim does not run."""
+    assert GOOD.count(old) == 1
+    text = GOOD.replace(old, new)
+    with pytest.raises(ScenarioError):
+        loaded(text)
+    assert not fits(as_json(text), schema, schema)
+
+
+@pytest.mark.parametrize("annotation", [Duration, Tokens, Bytes])
+@pytest.mark.parametrize(
+    "number", ["5", "0.5", ".5", "5.", "1e2", "1E+2", "+5", "x5", "-5", "", "5,"]
+)
+@pytest.mark.parametrize("unit", ["s", "ms", " h", "k", "G", "KiB ", "kB", "", "x", "h30m", "s5m"])
+def test_a_number_with_a_unit_is_read_as_the_schema_says(
+    annotation: Any, number: str, unit: str
+) -> None:
+    """``x5 s`` would pass in the editor and be refused by podsim, or 1h30m the other way round."""
+    adapter = TypeAdapter(annotation)
+    schema = adapter.json_schema()
+    written = number + unit
+    try:
+        adapter.validate_python(written)
+        legal = True
+    except ValidationError:
+        legal = False
+    assert fits(written, schema, schema) == legal
