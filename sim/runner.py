@@ -157,6 +157,8 @@ class _Tally:
 
     def __init__(self, tasks: list[_Task], progress: Callable[[Progress], None] | None) -> None:
         self._ends_s = [task.horizon_s for task in tasks]
+        planned_s = [end_s for end_s in self._ends_s if end_s is not None]
+        self._planned_s = sum(planned_s) if len(planned_s) == len(tasks) else None
         self._now_s = [0.0] * len(tasks)
         self._done = 0
         self._progress = progress
@@ -175,12 +177,9 @@ class _Tally:
         self._tell()
 
     def _tell(self) -> None:
-        if self._progress is None:
-            return
-        ends_s = [end_s for end_s in self._ends_s if end_s is not None]
-        total = len(self._ends_s)
-        planned_s = sum(ends_s) if len(ends_s) == total else None
-        self._progress(Progress(self._done, total, sum(self._now_s), planned_s))
+        if self._progress is not None:
+            total = len(self._now_s)
+            self._progress(Progress(self._done, total, sum(self._now_s), self._planned_s))
 
 
 def _run_here(tasks: list[_Task], progress: Callable[[Progress], None] | None) -> list[RunResult]:

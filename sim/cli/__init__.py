@@ -9,12 +9,15 @@ import io
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final
 
 import click
 
-from sim.errors import InvariantError, ScenarioError, UserError
+from sim.cli.interruption import interruptible
+from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 
 VERBS: Final = ("init", "validate", "list", "run", "bench")
 """In the order of a working day; ``sim.cli.<verb>`` holds ``command``."""
@@ -24,7 +27,7 @@ FILE_TROUBLES: Final = frozenset(
     getattr(errno, name)
     for name in (
         *("EACCES", "EEXIST", "EISDIR", "ENAMETOOLONG", "ENOENT"),
-        *("ENOSPC", "ENOTDIR", "EPERM", "EROFS"),
+        *("EDQUOT", "EFBIG", "EIO", "ENOSPC", "ENOTDIR", "EPERM", "EROFS"),
     )
 )
 
@@ -56,21 +59,36 @@ class Verbs(click.Group):
         command: click.Command = import_module(f"{__name__}.{cmd_name}").command
         return command
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the command line; --help and --version of the group are answered here."""
+        with _failures_explained():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb that was called."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # an old terminal is no error
-        try:
+        with interruptible(), _failures_explained():
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except BrokenPipeError:
+
+
+@contextmanager
+def _failures_explained() -> Iterator[None]:
+    """Say what has failed and end with its exit code; click's own failures are left to click."""
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except BrokenPipeError:
+        _abandon_stdout()
+        raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
+    except (Exception, KeyboardInterrupt) as failure:
+        message, code = explain(failure)
+        if isinstance(failure, OSError):
             _abandon_stdout()
-            raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
-        except (Exception, KeyboardInterrupt) as failure:
-            message, code = explain(failure)
+        with suppress(OSError):  # stderr may be as full as stdout
             click.echo(message, err=True)
-            raise click.exceptions.Exit(code) from None
+        raise click.exceptions.Exit(code) from None
 
 
 def explain(failure: BaseException) -> tuple[str, int]:
@@ -85,8 +103,12 @@ def explain(failure: BaseException) -> tuple[str, int]:
             return f"invariant violated, a bug in podsim: {failure}", ExitCode.INVARIANT
         case KeyboardInterrupt():
             return "interrupted", ExitCode.INTERRUPTED
+        case WorkerError():
+            return f"error: {failure}; try --jobs 1", ExitCode.INTERNAL
         case OSError(errno=number, filename=str(name)) if number in FILE_TROUBLES:
             return f"error: {name}: {failure.strerror}", ExitCode.BAD_INPUT
+        case OSError(errno=number) if number in FILE_TROUBLES:
+            return f"error: cannot write the output: {failure.strerror}", ExitCode.BAD_INPUT
     report = "".join(traceback.format_exception(failure))
     return (
         f"{report}internal error: this is a bug in podsim; please report the lines above",
@@ -96,7 +118,8 @@ def explain(failure: BaseException) -> tuple[str, int]:
 
 def _abandon_stdout() -> None:
     """Keep the interpreter from complaining at exit about what can no longer be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(io.UnsupportedOperation):  # not a file, so nothing to complain about
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -106,5 +129,5 @@ def main() -> None:
 
     \b
     Exit codes: 0 fine, 1 regression, 2 bad input or usage, 3 not comparable,
-    4 invariant violated, 70 internal error, 130 interrupted.
+    4 invariant violated, 70 internal error or a worker process killed, 130 interrupted.
     """

@@ -7,9 +7,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
+
+from sim.cli.run import checked_seed
 
 PREFERRED: Final = ("session-table", "least-loaded")
 RSS_UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
@@ -27,10 +29,15 @@ class Cost:
 
 @click.command("bench")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--variant", help="Variant to run; session-table, least-loaded or the first.")
+@click.option(
+    "--variant",
+    metavar="NAME",
+    help="Variant to run; session-table, least-loaded or the first.",
+)
 @click.option(
     *("--seed", "seed"),
     type=click.IntRange(min=0),
+    callback=checked_seed,
     default=1,
     metavar="N",
     help="Seed; 1 if missing.",
@@ -48,7 +55,7 @@ def command(file: Path, variant: str | None, seed: int, as_json: bool) -> None:
         arguments = ["run", str(file), "--seed", str(seed), "--jobs", "1", "--out", folder]
         if variant:
             arguments += ["--variant", variant]
-        cost = _measured(arguments, Path(folder, "stdout"))
+        cost = _measured(arguments, Path(folder))
         figures = {"variant": variant, "seed": seed, **_figures(cost, Path(folder))}
     click.echo(json.dumps(figures, indent=2) if as_json else _as_text(figures))
 
@@ -60,31 +67,47 @@ def _default_variant(file: Path) -> str:
     is at least that of its parent, so this process must stay small.
     """
     child = subprocess.run(
-        [*PODSIM, "validate", str(file), "--json"], stdout=subprocess.PIPE, check=False
+        [*PODSIM, "validate", str(file), "--json"], capture_output=True, check=False
     )
     if child.returncode:
-        raise click.exceptions.Exit(child.returncode)  # it has said why
+        _fail(child.returncode, child.stderr)
     names = [found["variant"] for found in json.loads(child.stdout)["variants"]]
     chosen: str = next((name for name in PREFERRED if name in names), names[0])
     return chosen
 
 
-def _measured(arguments: list[str], stdout: Path) -> Cost:
-    """Run podsim and wait for it; its failure becomes ours."""
+def _measured(arguments: list[str], folder: Path) -> Cost:
+    """Run podsim and wait for it; its failure becomes ours.
+
+    What it says is kept in ``folder``: after Ctrl-C, which reaches both
+    processes, one of them is enough to say so.
+    """
     import time
 
     began_s = time.perf_counter()
-    with stdout.open("wb") as output:
-        child = subprocess.Popen([*PODSIM, *arguments], stdout=output)
-        _, status, usage = os.wait4(child.pid, 0)
+    stdout, stderr = folder / "stdout", folder / "stderr"
+    with stdout.open("wb") as output, stderr.open("wb") as complaints:
+        child = subprocess.Popen([*PODSIM, *arguments], stdout=output, stderr=complaints)
+        try:
+            _, status, usage = os.wait4(child.pid, 0)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise click.exceptions.Exit(abs(child.returncode))
+        _fail(child.returncode, stderr.read_bytes())
     return Cost(
         cpu_s=usage.ru_utime + usage.ru_stime,
         wall_s=time.perf_counter() - began_s,
         peak_memory_bytes=usage.ru_maxrss * RSS_UNIT_BYTES,
     )
+
+
+def _fail(code: int, complaints: bytes) -> NoReturn:
+    """End as the child did, with its words."""
+    click.echo(complaints, nl=False, err=True)
+    raise click.exceptions.Exit(abs(code))
 
 
 def _figures(cost: Cost, folder: Path) -> dict[str, Any]:

@@ -1,17 +1,26 @@
 """``podsim run``: simulate a scenario and print its variants side by side."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from sim.runner import Runs
+    from sim.runner import Progress, Runs
+    from sim.scenario.load import ScenarioSet
 
 DEFAULT_STORE = Path("results", "runs")
 MAX_SEED = 2**63 - 1
 MAX_SEEDS = 10_000
+
+
+def checked_seed(_: click.Context, option: click.Parameter, seed: int | None) -> int | None:
+    """The value of an option --seed, if there is one; a seed has 63 bits."""
+    if seed is not None and seed > MAX_SEED:
+        raise click.BadParameter(f"{seed} is not in the range up to 2^63 - 1", param=option)
+    return seed
 
 
 @click.command("run")
@@ -20,7 +29,11 @@ MAX_SEEDS = 10_000
     *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Run one seed, not the file's."
+    "--seed",
+    type=click.IntRange(min=0),
+    callback=checked_seed,
+    metavar="N",
+    help="Run one seed, not the file's.",
 )
 @click.option(
     "--seeds",
@@ -67,38 +80,23 @@ def command(
     """
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
-    if seed is not None and seed > MAX_SEED:
-        raise click.BadParameter(f"{seed} is not in the range up to 2^63 - 1", param_hint="--seed")
     if no_store and out is not None:
         raise click.UsageError("--no-store writes no results, --out says where: give only one")
-    from sim.cli.progress import progress_bar
     from sim.cli.table import render
-    from sim.runner import available_jobs, run_set
+    from sim.results.store import made, scenario_folder
     from sim.scenario.load import load
 
     scenarios = load(file, settings, variants=variants)
     store = None if no_store else out or DEFAULT_STORE
-    try:
-        with progress_bar() as progress:
-            runs = run_set(
-                scenarios,
-                seeds=chosen_seeds(seed, seeds),
-                jobs=jobs or available_jobs(),
-                check=check,
-                store=store,
-                progress=progress,
-                keep_tables=False,
-            )
-    except KeyboardInterrupt:
-        if store is not None:
-            click.echo(f"finished runs are kept in {store}", err=True)
-        raise
+    folder = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
+    with made(folder) if folder else nullcontext():
+        runs = _simulated(scenarios, chosen_seeds(seed, seeds), jobs, check, store)
     if as_json:
         for warning in scenarios.warnings:
             click.echo(f"warning: {warning}", err=True)
         click.echo(as_document(runs))
     else:
-        click.echo(render(runs, _results_folder(runs, store)))
+        click.echo(render(runs, folder))
 
 
 def chosen_seeds(seed: int | None, seeds: int | None) -> tuple[int, ...] | None:
@@ -108,13 +106,40 @@ def chosen_seeds(seed: int | None, seeds: int | None) -> tuple[int, ...] | None:
     return None if seeds is None else tuple(range(1, seeds + 1))
 
 
-def _results_folder(runs: "Runs", store: Path | None) -> Path | None:
-    """The folder that holds the folders of all variants."""
-    if store is None:
-        return None
-    from sim.results.store import folder
+def _simulated(
+    scenarios: "ScenarioSet",
+    seeds: tuple[int, ...] | None,
+    jobs: int | None,
+    check: bool,
+    store: Path | None,
+) -> "Runs":
+    """All runs, under a progress bar; when one fails, a word about those that are kept."""
+    from sim.cli.progress import progress_bar
+    from sim.runner import available_jobs, run_set
 
-    return folder(store, runs.runs[0].facts, runs.scenario.scenario_hash).parents[1]
+    runs_done = 0
+    try:
+        with progress_bar() as draw:
+
+            def watch(report: "Progress") -> None:
+                nonlocal runs_done
+                runs_done = report.runs_done
+                if draw is not None:
+                    draw(report)
+
+            return run_set(
+                scenarios,
+                seeds=seeds,
+                jobs=jobs or available_jobs(),
+                check=check,
+                store=store,
+                progress=watch,
+                keep_tables=False,
+            )
+    except (Exception, KeyboardInterrupt):
+        if store is not None and runs_done:
+            click.echo(f"finished runs are kept in {store}", err=True)
+        raise
 
 
 def as_document(runs: "Runs") -> str:

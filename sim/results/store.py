@@ -7,12 +7,13 @@ it replaces is kept under another name until then, and is found there again
 should the process die between the two renames.
 """
 
+import fcntl
 import json
 import os
 import platform
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from math import inf, isinf
 from pathlib import Path
@@ -39,8 +40,32 @@ TABLES: Final = {"requests": REQUESTS, "placements": PLACEMENTS, "pods": PODS}
 
 def folder(root: Path, facts: RunFacts, scenario_hash: str) -> Path:
     """Where the result of a run belongs."""
-    scenario = f"{facts.scenario}-{scenario_hash[:HASH_DIGITS]}"
-    return root / scenario / (facts.variant or NO_VARIANT) / f"seed-{facts.seed}"
+    place = scenario_folder(root, facts.scenario, scenario_hash)
+    return place / (facts.variant or NO_VARIANT) / f"seed-{facts.seed}"
+
+
+def scenario_folder(root: Path, scenario: str, scenario_hash: str) -> Path:
+    """The folder that holds the folders of all variants."""
+    return root / f"{scenario}-{scenario_hash[:HASH_DIGITS]}"
+
+
+@contextmanager
+def made(directory: Path) -> Iterator[None]:
+    """Make a folder for results; when the work in it fails, what it made and left empty goes.
+
+    Raises ``UserError`` when it cannot be made.
+    """
+    new: list[Path] = []
+    try:
+        with _refused(f"cannot store the results in {directory}", OSError):
+            new += [path for path in (directory, *directory.parents) if not path.exists()]
+            directory.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in new:
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def write(
@@ -59,14 +84,13 @@ def write(
     """
     target = folder(root, result.facts, scenario_hash)
     manifest = _manifest(result, scenario_hash, scenario, provenance)
-    with _refused(f"cannot store the result in {target}", OSError):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _recover(target)
-        unfinished = target.with_name(f"{UNFINISHED}{target.name}-{os.getpid()}")
+    with _refused(f"cannot store the result in {target}", OSError), made(target.parent):
+        unfinished = _unfinished(target)
         try:
-            unfinished.mkdir()
             _write_files(result, unfinished, manifest)
-            _replace(unfinished, target)
+            with _alone_in(target.parent):
+                _recover(target)
+                _replace(unfinished, target)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
@@ -80,7 +104,9 @@ def read(path: Path) -> RunResult:
     wrote it in another form, or when its tables are not those of its digest.
     """
     with _refused(f"cannot read a result from {path}", OSError, KeyError, ValueError):
-        _recover(path)
+        if _previous(path).exists():
+            with _alone_in(path.parent):
+                _recover(path)
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         version = manifest["schema_version"]
         if version != SCHEMA_VERSION:
@@ -154,12 +180,37 @@ def _facts(plain: Mapping[str, Any]) -> RunFacts:
     )
 
 
+def _unfinished(target: Path) -> Path:
+    """A new folder beside ``target``; others may be writing the same run, or have died of it."""
+    number = 0
+    while True:
+        place = target.with_name(f"{UNFINISHED}{target.name}-{number}")
+        try:
+            place.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return place
+
+
 def _write_files(result: RunResult, place: Path, manifest: Mapping[str, Any]) -> None:
     for name in TABLES:
         arrow.write(getattr(result, f"{name}_table"), place / f"{name}.parquet")
     for name, document in ((SUMMARY, result.summary), (MANIFEST, manifest)):
         text = json.dumps(document, indent=2, allow_nan=False)
         (place / name).write_text(text + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """One at a time moves results in ``directory``, among all processes of this machine."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _replace(unfinished: Path, target: Path) -> None:

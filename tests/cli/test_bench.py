@@ -1,6 +1,11 @@
 """`podsim bench`: the cost of one run, seen from outside."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -49,11 +54,47 @@ def test_prefers_the_session_table_then_least_loaded_then_the_first(podsim, tmp_
 
 
 @pytest.mark.parametrize("options", [[], ["--variant", "least-loaded"]])
-def test_a_fault_of_the_scenario_ends_the_bench_with_its_code(capfd, podsim, tmp_path, options):
+def test_a_fault_of_the_scenario_ends_the_bench_with_its_code(podsim, tmp_path, options):
     """A broken file would be measured as very fast, or blamed on podsim."""
     (tmp_path / "tiny.yaml").write_text("name: tiny\n", "utf-8")
     result = podsim("bench", "tiny.yaml", *options)
     assert (result.exit_code, result.stdout) == (2, "")
-    said = capfd.readouterr().err
-    assert "tiny.yaml:" in said
-    assert "Traceback" not in said
+    assert "tiny.yaml:" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_seed_that_no_run_takes_is_refused_by_the_bench_itself(podsim):
+    """The usage of another verb would be shown."""
+    result = podsim("bench", "tiny.yaml", "--seed", 2**63)
+    assert result.exit_code == 2
+    assert " bench [OPTIONS]" in result.stderr
+    assert "Invalid value for '--seed'" in result.stderr
+
+
+def test_an_interruption_is_told_once(tmp_path):
+    """Two processes would say it, one of them of a folder that is gone."""
+    began = tmp_path / "began"
+    (tmp_path / "endless.py").write_text(
+        "import pathlib, time\npathlib.Path('began').touch()\ntime.sleep(60)\n", encoding="utf-8"
+    )
+    (tmp_path / "bench.py").write_text(
+        "import sys, sim.cli.bench\n"
+        "sim.cli.bench.PODSIM = (sys.executable, 'endless.py')\n"
+        "sim.cli.main(['bench', 'tiny.yaml', '--variant', 'x'])\n",
+        encoding="utf-8",
+    )
+    child = subprocess.Popen(
+        [sys.executable, "bench.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline_s = time.monotonic() + 30
+    while not began.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    os.killpg(child.pid, signal.SIGINT)
+    assert child.communicate(timeout=30) == ("", "interrupted\n")
+    assert child.returncode == 130

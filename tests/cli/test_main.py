@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from sim.cli import VERBS, Verbs, explain, main
-from sim.errors import Fault, InvariantError, ScenarioError, UserError
+from sim.errors import Fault, InvariantError, ScenarioError, UserError, WorkerError
 
 FAULTS = [
     Fault("a.yaml", 3, 9, "engines.x.maxNumSeqs", "must be a whole number from 1; got -1"),
@@ -57,6 +58,7 @@ def test_faults_are_printed_one_per_line_and_counted():
             4,
             "invariant violated, a bug in podsim: INV-1: 3 != 4\n",
         ),
+        (WorkerError("a worker was killed"), 70, "error: a worker was killed; try --jobs 1\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )
@@ -127,6 +129,30 @@ def test_a_reader_that_leaves_early_is_no_error_of_ours():
     stderr = child.stderr.read()
     child.stderr.close()
     assert (child.wait(), stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["--help"], ["--version"], ["run", "--help"], ["list", "gpus"], ["init"]),
+        *(["validate", "tiny.yaml"], ["bench", "tiny.yaml"]),
+        *(["run", "tiny.yaml", "--jobs", "1"], ["run", "tiny.yaml", "--json", "--no-store"]),
+    ],
+    ids=" ".join,
+)
+def test_a_full_disk_under_the_output_is_no_bug(podsim, tmp_path, arguments):
+    """A full disk would be reported as a bug in podsim, or not at all."""
+    with Path("/dev/full").open("w") as full:
+        child = subprocess.run(
+            [sys.executable, "-m", "sim.cli", *arguments],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert child.stderr == "error: cannot write the output: No space left on device\n"
+    assert child.returncode == 2
 
 
 def test_an_old_terminal_gets_the_output_with_escapes():

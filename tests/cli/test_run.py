@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -150,12 +152,43 @@ def test_check_verifies_every_invariant(podsim, monkeypatch: pytest.MonkeyPatch)
     assert podsim("run", "tiny.yaml", "--check", "--no-store", "--jobs", 1).exit_code == 4
 
 
-def test_an_interruption_keeps_the_finished_runs_and_starts_no_further_one(tmp_path):
-    """Ctrl-C would lose finished runs, print tracebacks of workers, or end after the last run."""
+def test_a_folder_that_cannot_be_made_is_found_before_the_first_run(
+    podsim, monkeypatch: pytest.MonkeyPatch
+):
+    """An hour of simulation would end in a message that its result cannot be stored."""
+    monkeypatch.setattr(sim.runner, "run_one", lambda *_: pytest.fail("was simulated"))
+    result = podsim("run", "tiny.yaml", "--out", "tiny.yaml/x", "--jobs", 1)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: cannot store the results in tiny.yaml/x/tiny-")
+    assert result.stderr.endswith(": Not a directory\n")
+
+
+@pytest.mark.parametrize("fails_at", [7, 8])
+def test_kept_runs_are_told_of_when_there_are_any(
+    podsim, tmp_path, monkeypatch: pytest.MonkeyPatch, fails_at
+):
+    """A user would look for results that nobody has stored, or find an empty folder."""
+    run_one = sim.runner.run_one
+
+    def interrupted(scenario, seed, *others):
+        if seed == fails_at:
+            raise KeyboardInterrupt
+        return run_one(scenario, seed, *others)
+
+    monkeypatch.setattr(sim.runner, "run_one", interrupted)
+    result = podsim("run", "tiny.yaml", "--out", "here/there", "--jobs", 1)
+    kept = "finished runs are kept in here/there\n" if fails_at == 8 else ""
+    assert (result.exit_code, result.stderr) == (130, f"{kept}interrupted\n")
+    assert (tmp_path / "here").exists() == (fails_at == 8)
+
+
+@pytest.fixture
+def long_run(tmp_path) -> Iterator[subprocess.Popen[str]]:
+    """A call in a process group of its own, with two workers and runs for minutes."""
     child = subprocess.Popen(
         [
             *(sys.executable, "-m", "sim.cli", "run", "scenarios/quickstart.yaml"),
-            *("--seeds", "100", "--jobs", "2", "--out", str(tmp_path)),
+            *("--seeds", "1000", "--jobs", "2", "--out", str(tmp_path)),
         ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -163,15 +196,71 @@ def test_an_interruption_keeps_the_finished_runs_and_starts_no_further_one(tmp_p
         text=True,
         start_new_session=True,
     )
+    yield child
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
     deadline_s = time.monotonic() + 60
-    while not list(tmp_path.glob("*/*/seed-*")) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    os.killpg(child.pid, signal.SIGINT)
-    stdout, stderr = child.communicate(timeout=30)
-    assert (child.returncode, stdout) == (130, "")
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    """The worker processes that a call has started so far."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [
+        int(child)
+        for child in children
+        if b"spawn_main" in Path("/proc", child, "cmdline").read_bytes()
+    ]
+
+
+def finished_runs(folder: Path) -> list[Path]:
+    return list(folder.glob("*/*/seed-*/manifest.json"))
+
+
+def test_an_interruption_keeps_the_finished_runs_and_starts_no_further_one(tmp_path, long_run):
+    """Ctrl-C would lose finished runs, print tracebacks of workers, or wait for the last run.
+
+    It comes twice, as from an impatient user or a wrapper that passes it on.
+    """
+    wait_for(lambda: len(finished_runs(tmp_path)) > 4)  # so the parent has heard of the first
+    os.killpg(long_run.pid, signal.SIGINT)
+    time.sleep(0.05)
+    with suppress(ProcessLookupError):
+        os.killpg(long_run.pid, signal.SIGINT)
+    # The output ends when the last process that could write to it is gone.
+    stdout, stderr = long_run.communicate(timeout=10)
+    assert (long_run.returncode, stdout) == (130, "")
     assert stderr == f"finished runs are kept in {tmp_path}\ninterrupted\n"
-    finished = list(tmp_path.glob("*/*/seed-*/manifest.json"))
-    assert 1 <= len(finished) < 100
+    assert 1 <= len(finished_runs(tmp_path)) < 1000
+    assert list(tmp_path.glob("*/*/.*")) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_while_workers_start_is_heard(tmp_path, long_run, number):
+    """All runs would be made first, by workers that were started deaf."""
+    wait_for(lambda: workers_of(long_run))
+    os.killpg(long_run.pid, number)
+    stdout, stderr = long_run.communicate(timeout=10)
+    assert (long_run.returncode, stdout, stderr) == (130, "", "interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_worker_is_no_bug_and_costs_no_finished_run(tmp_path, long_run):
+    """Where memory is short, the kernel's choice would be shown as a traceback of ours."""
+    wait_for(lambda: len(finished_runs(tmp_path)) > 4)  # so the parent has heard of the first
+    os.kill(workers_of(long_run)[0], signal.SIGKILL)
+    stdout, stderr = long_run.communicate(timeout=10)
+    assert (long_run.returncode, stdout) == (70, "")
+    assert stderr == (
+        f"finished runs are kept in {tmp_path}\n"
+        "error: a worker process was killed by SIGKILL (out of memory?); try --jobs 1\n"
+    )
 
 
 def test_python_dash_m_is_the_same_command():

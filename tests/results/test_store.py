@@ -1,5 +1,6 @@
 import errno
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,22 @@ def test_an_interrupted_first_write_leaves_nothing(
     monkeypatch.setattr(arrow, "write", failing(OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(UserError, match=r"cannot store the result in .*seed-1: No space left"):
         keep(tmp_path)
-    assert everything_under(tmp_path) == set()
-    assert list((tmp_path / "by-hand-01234567" / "base").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writers_of_the_same_run_do_not_get_into_each_others_way(tmp_path: Path) -> None:
+    """Two calls for one scenario at once: one would fail, or both results would be lost."""
+    with ThreadPoolExecutor(4) as pool:
+        paths = set(pool.map(lambda _: keep(tmp_path), range(40)))
+    (path,) = paths
+    assert read(path).digest == RESULT.digest
+    assert len(everything_under(tmp_path)) == 5
+
+
+def test_rests_of_a_writer_that_was_killed_are_in_nobodys_way(tmp_path: Path) -> None:
+    """No run could be stored where an earlier one was killed."""
+    (tmp_path / "by-hand-01234567" / "base" / f"{store.UNFINISHED}seed-1-0").mkdir(parents=True)
+    assert read(keep(tmp_path)).digest == RESULT.digest
 
 
 def test_a_failed_rename_brings_the_older_run_back(
