@@ -102,7 +102,7 @@ class AgentsSpec(Model):
             message = f"must be shorter than the longest prompt, {most} tokens"
             problems.append(("sharedPrefix", message))
         if self.turns.typical > MAX_TURNS:
-            message = f"a session has at most 10k turns; got {self.turns.typical:g}"
+            message = f"a session has at most 10k turns; got {self.turns.typical:,.0f}"
             problems.append(("turns", message))
         refuse(problems)
         return self

@@ -4,6 +4,7 @@ The exact wording is tested where each fault is found; here it is that every
 verb answers like this whatever is wrong.
 """
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,19 @@ import pytest
 from tests.cli.conftest import TINY
 
 HEADER = "arrival_s,session,promptTokens,outputTokens\n"
-SCRIPTED = TINY.split("workloads:")[0] + "workloads: {traffic: {kind: script, file: rows.csv}}\n"
+# Only the second variant has the traces: the first one is right and could be run.
+TRACED = (
+    TINY.split("variants:")[0]
+    + """variants:
+  drawn: {}
+  traced:
+    workloads:
+      traffic: {kind: script, file: rows.csv}
+      replay: {kind: sessions, agents: 1, file: sessions.jsonl, sessionsPerAgent: 1}
+"""
+)
+CALL = {"type": "n", "t": 0, "model": "m", "in": 10, "out": 1, "hash_runs": []}
+SESSION = {"block_size": 64, "tool_tokens": 0, "system_tokens": 0, "requests": [CALL, CALL]}
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
 )
@@ -40,6 +53,16 @@ TRACES = {
     "C74 not a number": f"{HEADER}nan,a,10,1\n",
     "C75 only a header": HEADER,
     "C76 semicolons": HEADER.replace(",", ";") + "1;a;10;1\n",
+}
+
+
+RECORDED = json.dumps(SESSION)
+SESSIONS = {
+    "C74 negative length": json.dumps(SESSION | {"tool_tokens": -1}),
+    "C74 a session twice": "\n".join([json.dumps(SESSION | {"id": "a"})] * 2),
+    "C74 not JSON": "{",
+    "C75 nothing": "",
+    "C75 no session of two requests": json.dumps(SESSION | {"requests": [CALL]}),
 }
 
 
@@ -79,19 +102,60 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(podsim, tmp_path
     assert podsim(*arguments).stdout == plain.stdout
 
 
+@pytest.fixture
+def traced(podsim, tmp_path):
+    """Run or validate a scenario whose second variant has traces, right ones unless given."""
+
+    def run(verb, rows=f"{HEADER}0,a,10,1\n", sessions=RECORDED):
+        (tmp_path / "tiny.yaml").write_text(TRACED, encoding="utf-8")
+        (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
+        (tmp_path / "sessions.jsonl").write_text(sessions, encoding="utf-8")
+        return podsim(verb, "tiny.yaml", *(["--jobs", 1] if verb == "run" else []))
+
+    return run
+
+
+FILES = {"tiny.yaml", "rows.csv", "sessions.jsonl"}
+
+
+def test_right_traces_are_run(traced, tmp_path):
+    """The tests below would pass for another reason than they think."""
+    assert traced("validate").exit_code == 0
+    result = traced("run")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert {path.name for path in tmp_path.iterdir()} == FILES | {"results"}
+
+
+@pytest.mark.parametrize("verb", ["run", "validate"])
 @pytest.mark.parametrize("text", TRACES.values(), ids=TRACES.keys())
-def test_a_bad_trace_is_refused_before_anything_is_run(podsim, tmp_path, text):
-    """A herd at time 0, an exception deep in the run, or a partial result."""
-    (tmp_path / "tiny.yaml").write_text(SCRIPTED, encoding="utf-8")
-    (tmp_path / "rows.csv").write_text(text, encoding="utf-8")
-    result = podsim("run", "tiny.yaml", "--jobs", 1)
-    check(result, tmp_path, {"tiny.yaml", "rows.csv"}, "rows.csv")
+def test_a_bad_trace_is_refused_before_anything_is_run(traced, tmp_path, verb, text):
+    """A herd at time 0, an exception deep in the run, or the results of half the variants."""
+    check(traced(verb, rows=text), tmp_path, FILES, "rows.csv")
 
 
-def test_a_trace_that_is_not_there_is_named(podsim, tmp_path):
+@pytest.mark.parametrize("verb", ["run", "validate"])
+@pytest.mark.parametrize("text", SESSIONS.values(), ids=SESSIONS.keys())
+def test_bad_recordings_are_refused_before_anything_is_run(traced, tmp_path, verb, text):
+    """As with scripts, and ``validate`` would call a scenario right that cannot be run."""
+    check(traced(verb, sessions=text), tmp_path, FILES, "sessions.jsonl")
+
+
+@pytest.mark.parametrize("verb", ["run", "validate"])
+def test_faults_of_two_traces_are_told_together(traced, verb):
+    """The second trace's faults would come to light in the next attempt."""
+    result = traced(verb, rows=TRACES["C74 negative stamp"], sessions="{")
+    first, second, count = result.stderr.splitlines()
+    assert first.startswith("rows.csv:2:1: arrival_s: ") and first.endswith(" (variant traced)")
+    assert second.startswith("sessions.jsonl:1:2: is not JSON: ")
+    assert count == "2 faults; nothing was run"
+
+
+@pytest.mark.parametrize("verb", ["run", "validate"])
+def test_a_trace_that_is_not_there_is_named(traced, podsim, tmp_path, verb):
     """A slip in a file name would be taken for a bug."""
-    (tmp_path / "tiny.yaml").write_text(SCRIPTED, encoding="utf-8")
-    check(podsim("run", "tiny.yaml"), tmp_path, {"tiny.yaml"}, "rows.csv")
+    traced("validate")
+    (tmp_path / "rows.csv").unlink()
+    check(podsim(verb, "tiny.yaml"), tmp_path, FILES - {"rows.csv"}, "rows.csv")
 
 
 def test_a_warm_up_longer_than_the_run_is_a_valid_report_without_figures(podsim):

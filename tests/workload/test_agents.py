@@ -5,9 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from sim.request import Status
 from sim.workload.agent_spec import AgentsSpec
+from sim.workload.agent_turns import SessionSource
 from sim.workload.agents import PAUSE_S, Agents
 from tests.workload.fakes import after, content, run
 
@@ -199,6 +201,35 @@ def test_a_session_ends_at_the_context_limit():
     session = by_session(ran(agents=1, **keys).requests)[0]
     assert [request.prompt.tokens for request in session] == list(range(20_000, 100_001, 10_000))
     assert session[-1].closes_session
+
+
+@pytest.mark.parametrize(
+    "turns",
+    ["100M", 10_001, {"uniform": {"min": 1, "max": 10_001}}, {"geometric": {"mean": 10_001}},
+     {"lognormal": {"median": 10_001, "sigma": 1}}, {"lognormal": {"mu": 20, "sigma": 0}}],
+)  # fmt: skip
+def test_sessions_without_end_are_refused(turns):
+    """C73: if this fails, memory for all turns of a session is asked for before its first."""
+    with pytest.raises(ValidationError, match=r"turns: a session has at most 10k turns; got \d"):
+        spec(turns=turns)
+
+
+def test_a_draw_beyond_the_limit_ends_there():
+    """C73: if this fails, a long tail of a drawn number of turns exhausts the memory."""
+    source = SessionSource(spec(turns={"lognormal": {"median": 9000, "sigma": 10}}, growth=1,
+                                maxContext="1M"))  # fmt: skip
+    lengths = [len(source.draw(np.random.default_rng(n)).prompt_tokens) for n in range(9)]
+    assert max(lengths) == 10_000
+
+
+def test_a_compaction_at_every_turn_is_drawn_quickly():
+    """C73: if this fails, drawing a session takes time quadratic in its turns: minutes."""
+    source = SessionSource(
+        spec(turns=10_000, growth="1M", maxContext=100_000, atContextLimit="compact")
+    )
+    session = source.draw(np.random.default_rng(1))
+    assert len(session.prompt_tokens) == 10_000
+    assert max(session.prompt_tokens) <= 75_000
 
 
 def test_compaction_goes_on_from_the_shared_prefix():
