@@ -12,10 +12,12 @@ and is published as an entry point in the group ``podsim.policies`` or
 podsim's own families and third-party ones are found in the same way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
+
+from sim.errors import UserError
 
 Implementation = TypeVar("Implementation", bound=type)
 
@@ -39,29 +41,55 @@ class Family:
     implementation: Callable[..., Any]
 
 
+class Families(Mapping[str, Family]):
+    """The families of one group by kind, kinds sorted; one is imported when it is asked for.
+
+    So a package that is broken stops only those who use it. Asking for its
+    family raises ``UserError``, which names the package.
+    """
+
+    def __init__(self, entries: Iterable[EntryPoint]) -> None:
+        self._entries = {entry.name: entry for entry in sorted(entries, key=lambda one: one.name)}
+        self._loaded: dict[str, Family] = {}
+
+    def __getitem__(self, kind: str) -> Family:
+        if kind not in self._loaded:
+            self._loaded[kind] = _imported(self._entries[kind])
+        return self._loaded[kind]
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
 @dataclass(frozen=True)
 class Registry:
     """Everything a scenario may name by ``kind``; keys are sorted."""
 
-    policies: dict[str, Family]
-    workloads: dict[str, Family]
+    policies: Mapping[str, Family]
+    workloads: Mapping[str, Family]
 
 
 def load() -> Registry:
-    """Import every registered family.
-
-    Raises ``TypeError`` for an entry point whose class has no spec, which is a
-    mistake of the package that publishes it.
-    """
-    return Registry(_group("podsim.policies"), _group("podsim.workloads"))
+    """Find every registered family."""
+    groups = ("podsim.policies", "podsim.workloads")
+    return Registry(*(Families(entry_points(group=group)) for group in groups))
 
 
-def _group(group: str) -> dict[str, Family]:
-    families = {}
-    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+def _imported(entry: EntryPoint) -> Family:
+    package = entry.dist.name if entry.dist else "an unknown package"
+    where = f"{package}: entry point {entry.name!r} in {entry.group}"
+    try:
         implementation = entry.load()
-        spec = getattr(implementation, "spec_type", None)
-        if spec is None:
-            raise TypeError(f"{group}: {entry.name}: {entry.value} is not decorated with @family")
-        families[entry.name] = Family(entry.name, spec, implementation)
-    return families
+    except Exception as error:  # whatever somebody else's module may do when it is imported
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"{where}: cannot import {entry.value}: {reason}") from error
+    spec = getattr(implementation, "spec_type", None)
+    if spec is None:
+        raise UserError(f"{where}: {entry.value} is not decorated with @sim.registry.family")
+    return Family(entry.name, spec, implementation)

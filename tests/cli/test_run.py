@@ -146,6 +146,17 @@ def test_a_violated_invariant_has_a_code_of_its_own(podsim, monkeypatch: pytest.
     assert result.stdout == ""
 
 
+def test_a_run_without_variants_is_named_without_one(
+    podsim, tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    """A gap in the message would look as if a name had been lost."""
+    monkeypatch.setattr(sim.runner, "check_cheap", lambda result: ["INV-1: 39 != 40"])
+    scenario = tmp_path / "tiny.yaml"
+    scenario.write_text(scenario.read_text("utf-8").split("variants:")[0], "utf-8")
+    result = podsim("run", "tiny.yaml", "--jobs", 1, "--no-store", "--seed", 1)
+    assert "tiny seed 1: INV-1: 39 != 40" in result.stderr
+
+
 def test_check_verifies_every_invariant(podsim, monkeypatch: pytest.MonkeyPatch):
     """--check would look only at the cheap ones."""
     monkeypatch.setattr(sim.runner, "check_all", lambda result: ["seen"])
