@@ -92,9 +92,9 @@ def resolve(text: str) -> str | int | float | bool | None:
     if _FLOAT.fullmatch(text):
         return float(text)
     if _OCTAL.fullmatch(text):
-        return int(text, 8)
+        return int(text, 8) if len(text) <= _MAX_DIGITS else float("inf")
     if _HEXADECIMAL.fullmatch(text):
-        return int(text, 16)
+        return int(text, 16) if len(text) <= _MAX_DIGITS else float("inf")
     return text
 
 

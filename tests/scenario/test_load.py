@@ -228,10 +228,16 @@ def test_of_very_many_faults_the_first_hundred_are_shown() -> None:
 
 def test_a_number_of_many_digits_is_no_name(faults: Lines) -> None:
     """C73: a bare number where a name is wanted would end in a traceback when it is too long."""
-    rows = f"rows: [{{arrival: 0, session: {'7' * 300}, promptTokens: 1, outputTokens: 1}}]"
-    assert faults(GOOD.split("  load:")[0] + f"  load: {{kind: script, {rows}}}\n") == [
-        "f.yaml:14:53: workloads.load.rows.0.session: must have at most 200 characters; got 300"
-    ]
+
+    def said(number: str) -> list[str]:
+        rows = f"rows: [{{arrival: 0, session: {number}, promptTokens: 1, outputTokens: 1}}]"
+        return faults(GOOD.split("  load:")[0] + f"  load: {{kind: script, {rows}}}\n")
+
+    where = "f.yaml:14:53: workloads.load.rows.0.session: "
+    assert said("7" * 300) == [where + "must have at most 200 characters; got 300"]
+    for endless in ("7" * 5000, "0x" + "f" * 5000, "0o" + "7" * 9000):
+        (line,) = said(endless)
+        assert line.startswith(where + "must be text; got inf ")
 
 
 @pytest.mark.parametrize("text", ["- 1\n", "just text\n", "5\n", "null\n"])
