@@ -56,4 +56,4 @@ class InvariantError(Exception):
 
 
 class WorkerError(Exception):
-    """A worker process ended without an answer, as one that was killed does. Exit code 70."""
+    """A worker process cannot start, or ended without an answer, as if killed. Exit code 70."""

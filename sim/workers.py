@@ -8,6 +8,7 @@ tells the workers with SIGTERM. A worker whose parent is gone ends by itself.
 import _thread
 import pickle
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +16,6 @@ from dataclasses import dataclass
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from threading import Thread
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sim.errors import WorkerError
@@ -39,7 +39,7 @@ def run_all(
     result. The processes are started afresh, since a fork would copy threads
     of libraries; calls, notes and results are pickled. When a call raises, or
     the parent is interrupted, the calls in flight are lost. Raises
-    ``WorkerError`` when a worker ends without an answer.
+    ``WorkerError`` when a worker cannot start or ends without an answer.
     """
     results: dict[int, Result] = {}
     waiting = iter(enumerate(calls))
@@ -105,7 +105,7 @@ class _Worker:
         self.process.join(PATIENCE_S)
         code = self.process.exitcode
         if code is None or code >= 0:
-            return WorkerError(f"a worker process ended unasked, with exit code {code}")
+            return WorkerError(f"a worker process ended without an answer, exit code {code}")
         cause = signal.Signals(-code).name
         hint = " (out of memory?)" if cause == "SIGKILL" else ""
         return WorkerError(f"a worker process was killed by {cause}{hint}")
@@ -118,11 +118,11 @@ def _started(count: int) -> Iterator[list[_Worker]]:
     resource_tracker.ensure_running()
     workers: list[_Worker] = []
     try:
-        with _interrupts_held_back():
+        with _signals_held_back():
             workers.extend(_start() for _ in range(count))
         yield workers
     finally:
-        with _interrupts_held_back():
+        with _signals_held_back():
             _stop(workers)
 
 
@@ -142,26 +142,40 @@ def _stop(workers: Sequence[_Worker]) -> None:
 def _start() -> _Worker:
     ours, theirs = get_context("spawn").Pipe()
     process = get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
-    process.start()
+    try:
+        process.start()
+    except OSError as error:
+        raise WorkerError(f"cannot start a worker process: {error.strerror}") from error
     theirs.close()  # only the worker's own end is open: when it dies, we read the end of the pipe
     return _Worker(process, ours)
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C waits meanwhile; for processes that are started meanwhile, for ever."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _signals_held_back() -> Iterator[None]:
+    """What would interrupt us is heard afterwards; workers started meanwhile never hear Ctrl-C."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    heard: list[int] = []
+    handlers: dict[signal.Signals, Any] = {}
+    # The mask is inherited, but here a library's thread may take the signal in our stead. Only
+    # the main thread is interrupted, and only it may say what a signal does.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handlers[number] = signal.signal(number, lambda held, _: heard.append(held))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for held in heard:
+            signal.raise_signal(held)
 
 
 def _serve(connection: Connection) -> None:
     """The life of a worker: answer calls until somebody ends it or the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
-    Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
 
     def tell(note: Any) -> None:
         connection.send(_Note(note))

@@ -76,7 +76,8 @@ def command(
     """Simulate every variant of the scenario FILE on the same workload; print them side by side.
 
     The seeds are those of FILE unless --seed or --seeds is given. Results and
-    their order do not depend on --jobs.
+    their order do not depend on --jobs. Each run is stored when it ends, so
+    Ctrl-C, SIGTERM or a killed worker process costs only the runs in flight.
     """
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
