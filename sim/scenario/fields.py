@@ -190,8 +190,7 @@ PositiveDuration: TypeAlias = Annotated[
 PollInterval: TypeAlias = Annotated[
     float, Quantity("a duration", "1s or 100ms", DURATION, 0.01, MAX_DURATION_S)
 ]
-"""Seconds between two of something that goes on for the whole run: not so short that a run
-does nothing else."""
+"""Seconds from one poll of a pod to the next; at 10 ms a run does little else already."""
 
 Tokens: TypeAlias = Annotated[
     int, Quantity("a whole number of tokens", "75k", COUNT, 0, MAX_TOKENS, whole=True)

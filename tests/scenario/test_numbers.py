@@ -34,7 +34,7 @@ ZERO_IS_LEGAL = {
 }
 
 
-# Times and sizes that are only compared or added; whatever divides has a lowest value.
+# Times, sizes and shares of which next to nothing is as good as nothing.
 TINY_IS_LEGAL = {
     "engines.small.gpuMemoryUtilization",
     "engines.small.weights",
