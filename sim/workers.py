@@ -22,7 +22,7 @@ from sim.errors import WorkerError
 
 Result = TypeVar("Result")
 Tell = Callable[[Any], None]
-PATIENCE_S: Final = 1.0
+PATIENCE_S: Final = 2.0
 """How long a worker may take to tidy up before it is killed."""
 
 

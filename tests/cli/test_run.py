@@ -245,7 +245,7 @@ def test_an_interruption_keeps_the_finished_runs_and_starts_no_further_one(tmp_p
     with suppress(ProcessLookupError):
         os.killpg(long_run.pid, signal.SIGINT)
     # The output ends when the last process that could write to it is gone.
-    stdout, stderr = long_run.communicate(timeout=10)
+    stdout, stderr = long_run.communicate(timeout=30)
     assert (long_run.returncode, stdout) == (130, "")
     assert stderr == f"finished runs are kept in {tmp_path}\ninterrupted\n"
     assert 1 <= len(finished_runs(tmp_path)) < 1000
@@ -257,7 +257,7 @@ def test_an_interruption_while_workers_start_is_heard(tmp_path, long_run, number
     """All runs would be made first, by workers that were started deaf."""
     wait_for(lambda: workers_of(long_run))
     os.killpg(long_run.pid, number)
-    stdout, stderr = long_run.communicate(timeout=10)
+    stdout, stderr = long_run.communicate(timeout=30)
     assert (long_run.returncode, stdout, stderr) == (130, "", "interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -266,7 +266,7 @@ def test_a_killed_worker_is_no_bug_and_costs_no_finished_run(tmp_path, long_run)
     """Where memory is short, the kernel's choice would be shown as a traceback of ours."""
     wait_for(lambda: len(finished_runs(tmp_path)) > 4)  # so the parent has heard of the first
     os.kill(workers_of(long_run)[0], signal.SIGKILL)
-    stdout, stderr = long_run.communicate(timeout=10)
+    stdout, stderr = long_run.communicate(timeout=30)
     assert (long_run.returncode, stdout) == (70, "")
     assert stderr == (
         f"finished runs are kept in {tmp_path}\n"
