@@ -4,7 +4,7 @@ A store cuts every path of the content tree (``sim.content``) into blocks of
 its own size. Block j of a path belongs to the node that holds its last token,
 so a node that starts at token s owns the blocks from s // block_size on. The
 blocks of a node that are in one state (equally often held, released together)
-are one ``Piece``; acquiring, extending and releasing a path costs a few
+are one piece (``sim.pieces``); acquiring, extending and releasing a path costs a few
 operations per piece, however long the prompt is.
 
 Rules followed (engine semantics, 1.1): full blocks only, chained to their
@@ -19,76 +19,8 @@ queue than the block before it: what a node has cached is a leading part, and
 a lookup needs no more than its end.
 """
 
-from typing import Final
-
 from sim.content import Node, Segment
-
-MAIN: Final = 0
-"""Serial number of the blocks that were first with their content; copies count from 1."""
-
-
-class Piece:
-    """Blocks [start, stop) of one node in one state; a link of the free queue while unheld.
-
-    Pieces without content (``state`` is None) only stand in the free queue.
-    """
-
-    __slots__ = ("after", "before", "holders", "serial", "start", "state", "stop")
-
-    def __init__(
-        self, state: "NodeState | None", start: int, stop: int, holders: int, serial: int = MAIN
-    ) -> None:
-        self.state = state
-        self.start = start
-        self.stop = stop
-        self.holders = holders
-        self.serial = serial
-        self.before: Piece = self
-        self.after: Piece = self
-
-
-class NodeState:
-    """What a store knows of one node: its pieces in block order, and its copies by age.
-
-    ``copies`` maps a serial number to the pieces of that copy; ``reach`` is a
-    block that no copy lies beyond.
-    """
-
-    __slots__ = ("copies", "first", "node", "pieces", "reach")
-
-    def __init__(self, node: Node, first: int) -> None:
-        self.node = node
-        self.first = first
-        self.pieces: list[Piece] = []
-        self.copies: dict[int, list[Piece]] = {}
-        self.reach = first
-
-    def cached_until(self) -> int:
-        """The first block of the node that is not cached."""
-        if not self.copies:
-            return self.pieces[-1].stop if self.pieces else self.first
-        end = self.first
-        while True:
-            piece = self.instance(end)
-            if piece is None:
-                return end
-            end = piece.stop
-
-    def instance(self, block: int) -> Piece | None:
-        """The oldest cached piece with this block: the one that serves hits."""
-        for piece in self.pieces:
-            if piece.start <= block < piece.stop:
-                return piece
-        if block < self.reach:
-            for pieces in self.copies.values():
-                for piece in pieces:
-                    if piece.start <= block < piece.stop:
-                        return piece
-        return None
-
-    def of(self, serial: int) -> list[Piece]:
-        """The main pieces, or those of one copy."""
-        return self.copies[serial] if serial else self.pieces
+from sim.pieces import MAIN, FreeQueue, NodeState, Piece
 
 
 class Hold:
@@ -128,8 +60,8 @@ class ExtentStore:
         self.held = 0
         self._states: dict[Node, NodeState] = {}
         self._serial = MAIN
-        self._queue = Piece(None, 0, 0, 0)  # sentinel: queue.after is the front
-        self._append(Piece(None, 0, capacity, 0))
+        self._queue = FreeQueue()
+        self._queue.append(Piece(None, 0, capacity, 0))
 
     @property
     def free(self) -> int:
@@ -151,7 +83,7 @@ class ExtentStore:
                 break
             end = min(state.cached_until(), stop)
             if end > hit:
-                idle += self._idle_between(state, hit, end)
+                idle += state.idle_between(hit, end)
                 hit = end
             if end < stop:
                 break
@@ -180,16 +112,16 @@ class ExtentStore:
         self.held += blocks
         assert self.held <= self.capacity, "more blocks are taken than are free"
         while blocks > 0:
-            piece = self._queue.after
+            piece = self._queue.front
             size = piece.stop - piece.start
             if size > blocks:
                 piece.stop -= blocks
                 return
             blocks -= size
-            self._unlink(piece)
+            self._queue.remove(piece)
             piece.stop = piece.start
-            if piece.state is not None:
-                self._drop(piece.state, piece)
+            if piece.state is not None and piece.state.drop(piece):
+                del self._states[piece.state.node]
 
     def extend(self, holding: Holding, path: list[Segment], content: int) -> None:
         """Blocks that ``holding`` owns, up to block ``content`` of ``path``, now have content."""
@@ -223,7 +155,7 @@ class ExtentStore:
         """Give everything back, tail first; content stays cached until it is evicted."""
         own = holding.blocks - holding.content
         if own:
-            self._append(Piece(None, 0, own, 0))
+            self._queue.append(Piece(None, 0, own, 0))
             self.held -= own
         for hold in reversed(holding.holds):
             self._give(hold.state, hold.start, hold.stop, hold.serial)
@@ -234,98 +166,31 @@ class ExtentStore:
         """For checks: how many leading blocks each known node has cached, held or not."""
         return {node: s.cached_until() - s.first for node, s in self._states.items()}
 
-    # -- pieces ---------------------------------------------------------------------------
-
-    def _idle_between(self, state: NodeState, start: int, stop: int) -> int:
-        if state.copies:
-            pieces = []
-            at = start
-            while at < stop:
-                piece = state.instance(at)
-                assert piece is not None
-                pieces.append(piece)
-                at = piece.stop
-        else:
-            pieces = state.pieces
-        idle = 0
-        at = start
-        for piece in pieces:
-            end = min(piece.stop, stop)
-            if end > at:
-                if not piece.holders:
-                    idle += end - max(piece.start, at)
-                at = end
-        return idle
-
     def _take(self, state: NodeState, start: int, stop: int, serial: int) -> None:
         """One more holder for blocks [start, stop)."""
         pieces = state.of(serial)
-        self._cut_at(pieces, start, stop)
+        state.cut_at(pieces, start, stop)
         for piece in pieces:
             if piece.start >= start and piece.stop <= stop:
                 if not piece.holders:
-                    self._unlink(piece)
+                    self._queue.remove(piece)
                     self.held += piece.stop - piece.start
                 piece.holders += 1
         if len(pieces) > 1 and not serial:
-            state.pieces = _joined(pieces)
+            state.join()
 
     def _give(self, state: NodeState, start: int, stop: int, serial: int) -> None:
         """One holder less for blocks [start, stop); unheld pieces join the queue tail first."""
         pieces = state.of(serial)
-        self._cut_at(pieces, start, stop)
+        state.cut_at(pieces, start, stop)
         for piece in reversed(pieces):
             if piece.start >= start and piece.stop <= stop:
                 piece.holders -= 1
                 if not piece.holders:
-                    self._append(piece)
+                    self._queue.append(piece)
                     self.held -= piece.stop - piece.start
         if len(pieces) > 1 and not serial:
-            state.pieces = _joined(pieces)
-
-    def _cut_at(self, pieces: list[Piece], start: int, stop: int) -> None:
-        """Make ``start`` and ``stop`` borders between pieces; nearly always they are."""
-        if len(pieces) != 1 or pieces[0].start < start or pieces[0].stop > stop:
-            self._cut(pieces, start)
-            self._cut(pieces, stop)
-
-    def _cut(self, pieces: list[Piece], block: int) -> None:
-        """Make ``block`` a border between pieces; the later part is evicted first, as before."""
-        for index, piece in enumerate(pieces):
-            if piece.start < block < piece.stop:
-                head = Piece(piece.state, piece.start, block, piece.holders, piece.serial)
-                piece.start = block
-                if not piece.holders:
-                    _insert_after(piece, head)
-                pieces.insert(index, head)
-                return
-
-    def _drop(self, state: NodeState, piece: Piece) -> None:
-        pieces = state.of(piece.serial)
-        pieces.remove(piece)
-        if piece.serial and not pieces:
-            del state.copies[piece.serial]
-        if not state.copies:
-            state.reach = state.first
-            if not state.pieces:
-                del self._states[state.node]
-
-    # -- the free queue -------------------------------------------------------------------
-
-    def _append(self, piece: Piece) -> None:
-        _insert_after(self._queue.before, piece)
-
-    def _unlink(self, piece: Piece) -> None:
-        piece.before.after = piece.after
-        piece.after.before = piece.before
-        piece.before = piece.after = piece
-
-
-def _insert_after(place: Piece, piece: Piece) -> None:
-    piece.before = place
-    piece.after = place.after
-    place.after.before = piece
-    place.after = piece
+            state.join()
 
 
 def _append_hold(holding: Holding, state: NodeState, start: int, stop: int, serial: int) -> None:
@@ -336,15 +201,3 @@ def _append_hold(holding: Holding, state: NodeState, start: int, stop: int, seri
             last.stop = stop
             return
     holds.append(Hold(state, start, stop, serial))
-
-
-def _joined(pieces: list[Piece]) -> list[Piece]:
-    """Neighbours that the same number of requests hold, as one piece."""
-    joined = [pieces[0]]
-    for piece in pieces[1:]:
-        last = joined[-1]
-        if piece.holders and piece.holders == last.holders and piece.start == last.stop:
-            last.stop = piece.stop
-        else:
-            joined.append(piece)
-    return joined
