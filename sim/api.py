@@ -15,7 +15,7 @@ def run(
     scenario: str | Path | Mapping[str, Any] | ScenarioSet,
     *,
     variants: str | Iterable[str] = (),
-    seeds: int | Iterable[int] | None = None,
+    seeds: Iterable[int] | None = None,
     settings: str | Iterable[str] = (),
     jobs: int = 1,
     check: bool = False,
@@ -68,9 +68,13 @@ def _texts(argument: str, given: str | Iterable[str]) -> tuple[str, ...]:
     return texts
 
 
-def _seeds(given: int | Iterable[int]) -> tuple[int, ...]:
-    """One seed or several, within the range of a scenario's ``seeds`` and distinct."""
-    seeds = tuple(_seed(seed) for seed in (given if isinstance(given, Iterable) else (given,)))
+def _seeds(given: Iterable[int]) -> tuple[int, ...]:
+    """Seeds within the range of a scenario's ``seeds``, and distinct."""
+    if not isinstance(given, Iterable):
+        raise UserError(
+            f"seeds: must be a list; got {given!r}: (3,) is seed 3, range(1, 4) are seeds 1 to 3"
+        )
+    seeds = tuple(_seed(seed) for seed in given)
     if not seeds:
         raise UserError("seeds: must name at least one seed")
     if len(set(seeds)) < len(seeds):

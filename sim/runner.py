@@ -39,12 +39,20 @@ class Progress:
     planned_s: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Runs:
     """The results of a scenario: every variant under every seed, variants in file order."""
 
     scenario: ScenarioSet
     runs: tuple[RunResult, ...]
+
+    def __repr__(self) -> str:
+        """One line: a notebook shows it."""
+        variants = len(dict.fromkeys(run.variant for run in self.runs))
+        seeds = list(dict.fromkeys(str(run.seed) for run in self.runs))
+        counted = f"{variants} variant" + ("s" if variants != 1 else "")
+        named = " and ".join(filter(None, (", ".join(seeds[:-1]), seeds[-1])))
+        return f"Runs({self.scenario.name}: {counted}, seed{'s' * (len(seeds) > 1)} {named})"
 
     @property
     def comparison(self) -> dict[str, Any]:

@@ -21,7 +21,8 @@ SCENARIO = fleet({"kind": "script", "rows": ROWS}, {"kind": "round-robin"})
         ({"seeds": (2**64,)}, "seeds: must be whole numbers"),
         ({"seeds": (1.5,)}, "seeds: must be whole numbers .*; got 1.5"),
         ({"seeds": "12"}, "seeds: must be whole numbers .*; got '1'"),
-        ({"seeds": True}, "seeds: must be whole numbers .*; got True"),
+        ({"seeds": (True,)}, "seeds: must be whole numbers .*; got True"),
+        ({"seeds": 3}, "seeds: must be a list; got 3"),
         ({"seeds": (1, 1)}, r"seeds: must be distinct; got \[1, 1\]"),
         ({"seeds": ()}, "seeds: must name at least one seed"),
         ({"jobs": 0}, "jobs: must be a whole number from 1; got 0"),
@@ -45,15 +46,21 @@ def test_settings_are_not_ignored(tmp_path: Path) -> None:
         sim.run(runs.scenario, settings=["backends.b.replicas=4"])
 
 
-def test_seeds_may_be_one_or_come_from_numpy() -> None:
-    """``seeds=3`` is what one types first, ``np.arange`` what a notebook has at hand."""
-    assert [run.seed for run in sim.run(SCENARIO, seeds=3).runs] == [3]
+def test_seeds_may_come_from_numpy() -> None:
+    """``np.arange`` is what a notebook has at hand."""
     assert [run.seed for run in sim.run(SCENARIO, seeds=np.arange(2)).runs] == [0, 1]
+
+
+def test_runs_print_as_what_they_are() -> None:
+    """A notebook shows the last value of a cell: hundreds of lines of tables, if nobody says."""
+    runs = sim.run(SCENARIO, seeds=(1, 2))
+    assert repr(runs) == "Runs(small: 1 variant, seeds 1 and 2)"
+    assert repr(runs.runs[0]) == "RunResult(small, seed 1: 3 requests)"
 
 
 def test_a_folder_may_be_given_as_text(tmp_path: Path) -> None:
     """What the README calls ``store=``."""
-    sim.run(SCENARIO, seeds=7, store=str(tmp_path))
+    sim.run(SCENARIO, seeds=(7,), store=str(tmp_path))
     assert [path.name for path in tmp_path.glob("*/*/seed-7")] == ["seed-7"]
 
 

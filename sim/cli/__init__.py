@@ -20,7 +20,7 @@ from sim.cli.interruption import interruptible
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 
 VERBS: Final = ("init", "validate", "list", "run", "bench")
-"""In the order of a working day; ``sim.cli.<verb>`` holds ``command``."""
+"""In the order of a working day; ``sim.cli.verbs.<verb>`` holds ``command``."""
 
 # What a file system may answer to a user's path; any other OSError is a bug of ours.
 FILE_TROUBLES: Final = frozenset(
@@ -56,7 +56,7 @@ class Verbs(click.Group):
         """Import the verb; None for a word that is not one."""
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        command: click.Command = import_module(f"sim.cli.verbs.{cmd_name}").command
         return command
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
@@ -128,6 +128,6 @@ def main() -> None:
     """Simulate GPU inference clusters: which placement, on which fleet, for your agents?
 
     \b
-    Exit codes: 0 fine, 1 regression, 2 bad input or usage, 3 not comparable,
-    4 invariant violated, 70 internal error or a worker process killed, 130 interrupted.
+    Exit codes: 0 fine, 2 bad input or usage, 4 invariant violated,
+    70 internal error or a killed worker, 130 interrupted, 141 reader gone.
     """

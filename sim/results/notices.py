@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sim.request import Reason, Status
 from sim.results.result import RunFacts
 from sim.results.summary import RequestColumns, Window
 from sim.stats import mann_kendall, mser5, time_average
@@ -27,14 +28,15 @@ independent values its cut is above 0 in 31 % of cases and above a twentieth in 
 
 
 def notices(facts: RunFacts, requests: RequestColumns, summary: dict[str, Any]) -> tuple[str, ...]:
-    """Warnings about a run: nothing measured, all refused, saturated, warm-up too short."""
+    """Warnings about a run: nothing measured, refused, cut off, saturated, warm-up too short."""
     window = Window.of(facts)
     if summary["requests"] == 0:
         return (_nothing_arrived(facts, window),)
     return tuple(
         notice
         for notice in (
-            _all_refused(summary),
+            _refused(requests, window, summary),
+            _cut_off(requests, window),
             _many_censored(summary),
             _saturated(requests, window),
             _warm_up_too_short(requests, window),
@@ -55,11 +57,29 @@ def _nothing_arrived(facts: RunFacts, window: Window) -> str:
     )
 
 
-def _all_refused(summary: dict[str, Any]) -> str | None:
-    refused = summary["requests_rejected"] + summary["requests_failed"]
-    if summary["requests_completed"] or refused < summary["requests"]:
+def _refused(requests: RequestColumns, window: Window, summary: dict[str, Any]) -> str | None:
+    """Who was refused or broke off, and why."""
+    refused, total = summary["requests_rejected"] + summary["requests_failed"], summary["requests"]
+    if not refused:
         return None
-    return f"every one of the {refused} requests of the window was refused or broke off"
+    gone = requests.were(Status.REJECTED) | requests.were(Status.FAILED)
+    reasons = requests.reason.counts(gone & window.contains(requests.arrival_s))
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+    many = "every one" if refused == total else str(refused)
+    ended = f"{many} of the {total} requests of the window refused or broken off"
+    return f"{ended}: {why}" if why else ended
+
+
+def _cut_off(requests: RequestColumns, window: Window) -> str | None:
+    """Answers that are shorter than they would have been."""
+    here = requests.were(Status.COMPLETED) & window.contains(requests.arrival_s)
+    cut = requests.reason.counts(here).get(Reason.LENGTH, 0)
+    if not cut:
+        return None
+    return (
+        f"{cut} answers were cut off ({Reason.LENGTH}): the model limit, or all KV blocks of a "
+        "pod, left no room for more tokens"
+    )
 
 
 def _many_censored(summary: dict[str, Any]) -> str | None:

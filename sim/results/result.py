@@ -52,7 +52,7 @@ class RunFacts:
     workload_counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """One variant under one seed: three tables, a summary, warnings and a digest."""
 
@@ -64,6 +64,11 @@ class RunResult:
     warnings: tuple[str, ...]
     digest: str
     manifest: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """One line: a notebook shows it."""
+        name = f"{self.facts.scenario} {self.variant}".rstrip()
+        return f"RunResult({name}, seed {self.seed}: {self.requests_table.num_rows} requests)"
 
     @property
     def variant(self) -> str:

@@ -49,6 +49,7 @@ class RequestColumns:
     session: Texts
     agent: Texts
     status: Texts
+    reason: Texts
     arrival_s: Floats
     dispatch_s: Floats
     scheduled_s: Floats
@@ -64,6 +65,7 @@ class RequestColumns:
             arrow.strings(table, "session_id"),
             arrow.strings(table, "agent_id"),
             arrow.strings(table, "status"),
+            arrow.strings(table, "reason"),
             *(
                 arrow.numbers(table, name)
                 for name in (

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from sim.cli.bench import _default_variant
+from sim.cli.verbs.bench import _default_variant
 
 
 def test_measures_the_whole_process_of_one_run(podsim, tmp_path):
@@ -78,8 +78,8 @@ def test_an_interruption_is_told_once(tmp_path):
         "import pathlib, time\npathlib.Path('began').touch()\ntime.sleep(60)\n", encoding="utf-8"
     )
     (tmp_path / "bench.py").write_text(
-        "import sys, sim.cli.bench\n"
-        "sim.cli.bench.PODSIM = (sys.executable, 'endless.py')\n"
+        "import sys, sim.cli.verbs.bench\n"
+        "sim.cli.verbs.bench.PODSIM = (sys.executable, 'endless.py')\n"
         "sim.cli.main(['bench', 'tiny.yaml', '--variant', 'x'])\n",
         encoding="utf-8",
     )
