@@ -1,7 +1,7 @@
 """Textbook queueing and caching theory: formulas, and recursions that follow every customer.
 
 Rates are per second, times in seconds. Formulas are about steady states and
-raise ``ValueError`` when there is none. Recursions take the arrivals and the
+raise ``UnanswerableError`` when there is none. Recursions take the arrivals and the
 service requirements of one run, in order of arrival, and give the departures.
 """
 
@@ -19,9 +19,13 @@ SMALLEST: Final = 1e-15
 """What a sum or an iteration may neglect, relative to the result."""
 
 
+class UnanswerableError(ValueError):
+    """Theory has no answer to what is asked; ``args[0]`` says why."""
+
+
 def _stable(load: float) -> float:
     if not 0.0 <= load < 1.0:
-        raise ValueError(f"no steady state at a load of {load:g}")
+        raise UnanswerableError(f"no steady state at a load of {load:g}")
     return load
 
 
@@ -90,10 +94,10 @@ def machine_repair(clients: int, service_s: float, think_s: float) -> Closed:
     """Clients that think and queue at one exponential server: exact mean value analysis.
 
     R_k = S (1 + Q_{k-1}), X_k = k/(R_k + Z), Q_k = X_k R_k. Reiser and Lavenberg 1980.
-    Raises ``ValueError`` without clients.
+    Raises ``UnanswerableError`` without clients.
     """
     if clients < 1:
-        raise ValueError("a closed system needs a client")
+        raise UnanswerableError("a closed system needs a client")
     queue = throughput = response_s = 0.0
     for population in range(1, clients + 1):
         response_s = service_s * (1.0 + queue)
@@ -169,10 +173,10 @@ def che_hit_ratio(chances: Floats, capacity: float, strangers: float = 0.0) -> f
     ones come as fit: sum of 1 - exp(-p_i t) = C; its hits are 1 - exp(-p_i t).
     With each reference come ``strangers`` further items that nobody asks for
     again; they take t times their number. Che, Tung and Wang 2002. Raises
-    ``ValueError`` when everything fits.
+    ``UnanswerableError`` when everything fits.
     """
     if strangers == 0.0 and capacity >= len(chances):
-        raise ValueError("everything fits: there is nothing to approximate")
+        raise UnanswerableError("everything fits: there is nothing to approximate")
 
     def held(stay: float) -> float:
         return float(-np.expm1(-chances * stay).sum()) + strangers * stay

@@ -1,6 +1,6 @@
 """One variant of a scenario of theory: its parameters, and what its requests went through."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp
@@ -13,6 +13,7 @@ from sim.results.arrow import Codes, Integers, Mask
 from sim.results.result import RunResult
 from sim.scenario.schema import Backend, Engine, Scenario
 from sim.stats import Floats
+from sim.theory import UnanswerableError
 from sim.workload.agent_spec import AgentsSpec
 from sim.workload.distributions import CountForms
 from sim.workload.requests import RequestsSpec
@@ -81,7 +82,7 @@ class Moments(NamedTuple):
 def moments(count: CountForms) -> Moments:
     """Of a form that theory knows; a lognormal that is rounded and clipped is taken as it is meant.
 
-    Raises ``ValueError`` for any other form.
+    Raises ``UnanswerableError`` for any other form.
     """
     if count.constant is not None:
         return Moments(count.constant, count.constant**2)
@@ -91,15 +92,31 @@ def moments(count: CountForms) -> Moments:
     if count.lognormal is not None and count.lognormal.mu is not None:
         mu, variance = count.lognormal.mu, count.lognormal.sigma**2
         return Moments(exp(mu + variance / 2.0), exp(2.0 * (mu + variance)))
-    raise ValueError("outputTokens: theory knows constant, geometric and lognormal by mu and sigma")
+    raise UnanswerableError("tokens must be constant, geometric, or lognormal by mu and sigma")
+
+
+def need(cases: Mapping[str, "Case"], *variants: str) -> None:
+    """Raise ``UnanswerableError`` unless all these variants are there."""
+    missing = [variant for variant in variants if variant not in cases]
+    if missing:
+        raise UnanswerableError(f"the variants {', '.join(missing)} are missing")
 
 
 class Case:
-    """A variant with its runs, one per seed; it has one engine, one backend and one workload."""
+    """A variant with its runs, one per seed; it has one engine, one backend and one workload.
+
+    Raises ``UnanswerableError`` for any other scenario, and when asked for the
+    workload of another kind.
+    """
 
     def __init__(self, scenario: Scenario, runs: tuple[RunResult, ...]) -> None:
         self.runs = runs
         self.name = "/".join(filter(None, (scenario.name, scenario.variant)))
+        for block in (scenario.engines, scenario.backends, scenario.workloads):
+            if len(block) != 1:
+                raise UnanswerableError(
+                    f"one engine, backend and workload are compared, not {[*block]}"
+                )
         (self._engine,) = scenario.engines.values()
         (self._backend,) = scenario.backends.values()
         (self._workload,) = scenario.workloads.values()
@@ -122,13 +139,15 @@ class Case:
     @property
     def requests(self) -> RequestsSpec:
         """The open-loop workload."""
-        assert isinstance(self._workload, RequestsSpec)
+        if not isinstance(self._workload, RequestsSpec):
+            raise UnanswerableError(f"needs a workload of kind requests, not {self._workload.kind}")
         return self._workload
 
     @property
     def agents(self) -> AgentsSpec:
         """The closed-loop workload."""
-        assert isinstance(self._workload, AgentsSpec)
+        if not isinstance(self._workload, AgentsSpec):
+            raise UnanswerableError(f"needs a workload of kind agents, not {self._workload.kind}")
         return self._workload
 
     @property

@@ -10,7 +10,8 @@ import numpy as np
 from sim import theory
 from sim.results import arrow
 from sim.results.result import RunResult
-from sim.validation.case import Case, moments
+from sim.scenario.catalog import kv_blocks
+from sim.validation.case import Case, moments, need
 from sim.validation.queues import against_lindley, sojourns_s
 from sim.validation.rows import Row, at_least, at_most, mean, negative
 
@@ -20,6 +21,7 @@ SLOWER_FIRST: Final = ("random", "round-robin", "power-of-two", "least-loaded")
 
 def placement(cases: Mapping[str, Case]) -> Iterator[Row]:
     """Policies over equal pods that take one request at a time."""
+    need(cases, *SLOWER_FIRST)
     for name, case in cases.items():
         yield against_lindley(case)
         load, service_s = load_and_service_s(case)
@@ -53,8 +55,7 @@ def prefix_cache(cases: Mapping[str, Case]) -> Iterator[Row]:
     again: its last token is always computed.
     """
     for case in cases.values():
-        shared, blocks = case.agents.shared_prefix, case.engine.kv_blocks
-        assert blocks is not None
+        shared, blocks = case.agents.shared_prefix, kv_blocks(case.engine)
         chances = theory.zipf(shared.families, shared.zipf)
         predicted = theory.che_hit_ratio(chances, blocks, strangers=1.0)
         hits = [float(np.mean(one.cached_tokens[one.measured] > 0)) for one in case.samples]
@@ -63,6 +64,7 @@ def prefix_cache(cases: Mapping[str, Case]) -> Iterator[Row]:
 
 def bounded_hashing(cases: Mapping[str, Case]) -> Iterator[Row]:
     """No pod ever holds more than its bound; without the bound one soon does."""
+    need(cases, "bounded", "unbounded")
     percent = cases["bounded"].backend.policy.max_load_percent
     above = {
         name: max(most_above_bound(run, percent) for run in case.runs)

@@ -68,7 +68,8 @@ def machine_repair(cases: Mapping[str, Case]) -> Iterator[Row]:
     for case in cases.values():
         yield against_lindley(case)
         think = case.agents.think.exponential
-        assert think is not None
+        if think is None:
+            raise theory.UnanswerableError("think must be exponential")
         service_s = moments(case.agents.output).mean * case.step_s
         predicted = theory.machine_repair(case.agents.agents, service_s, think.mean)
         rates = [

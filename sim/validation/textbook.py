@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from sim.errors import UserError
 from sim.runner import run_set
 from sim.scenario.load import ScenarioSet, load
+from sim.theory import UnanswerableError
 from sim.validation import fleets, queues
 from sim.validation.case import Case
 from sim.validation.rows import Row
@@ -46,13 +47,18 @@ def validate_theory(folder: Path, jobs: int = 1) -> Iterator[Row]:
 
 
 def compare(comparison: Comparison, scenarios: ScenarioSet, jobs: int = 1) -> Iterator[Row]:
-    """The rows of one scenario."""
+    """The rows of one scenario. Raises ``UserError`` when theory has no answer to it."""
     runs = run_set(scenarios, jobs=jobs, check=True).runs
-    cases = {
-        variant.variant: Case(variant, tuple(run for run in runs if run.variant == variant.variant))
-        for variant in scenarios.variants
-    }
-    return comparison(cases)
+    try:
+        cases = {
+            variant.variant: Case(
+                variant, tuple(run for run in runs if run.variant == variant.variant)
+            )
+            for variant in scenarios.variants
+        }
+        yield from comparison(cases)
+    except UnanswerableError as error:
+        raise UserError(f"{scenarios.name}: no theory to compare with: {error}") from error
 
 
 def _file(folder: Path, name: str) -> Path:

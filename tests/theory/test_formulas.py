@@ -80,7 +80,7 @@ def test_special_cases_agree():
 )
 def test_what_has_no_steady_state_is_refused(call):
     """A formula would answer with a number that means nothing, or never."""
-    with pytest.raises(ValueError):
+    with pytest.raises(theory.UnanswerableError):
         call()
 
 

@@ -11,7 +11,7 @@ from sim.request import Outcome
 from sim.router.placement.load import PowerOfTwo
 from sim.router.placement.ring import BoundedRing
 from sim.scenario.catalog import kv_blocks
-from sim.scenario.load import load
+from sim.scenario.load import load, load_text
 from sim.validation.rows import Row
 from sim.validation.textbook import COMPARISONS, compare, validate_theory
 
@@ -98,6 +98,42 @@ def test_nothing_is_run_when_a_scenario_is_missing(tmp_path):
     """A typing error in the folder's name would cost half a minute, or pass."""
     with pytest.raises(UserError, match=r"no single-server\.yaml"):
         list(validate_theory(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "instead", "why"),
+    [
+        ("many-servers", "rate: 2.8", "rate: 5", "no steady state at a load of 1.25"),
+        (
+            "many-servers",
+            "{geometric: {mean: 1000}}",
+            "{uniform: {min: 1, max: 9}}",
+            "tokens must be",
+        ),
+        ("machine-repair", "{exponential: {mean: 10s}}", "1s", "think must be exponential"),
+        ("bounded-hashing", "  unbounded:", "  other:", "the variants unbounded are missing"),
+        (
+            "machine-repair",
+            "engines:",
+            "engines:\n  other: {kvBlocks: 1, stepTime: {a: 1}}",
+            "one engine, backend and workload",
+        ),
+    ],
+)
+def test_a_scenario_that_theory_does_not_know_is_answered_kindly(name, written, instead, why):
+    """Who changes a file to try another load would be told of a bug in podsim."""
+    text = (FOLDER / f"{name}.yaml").read_text("utf-8")
+    assert text.count(written) == 1
+    scenarios = load_text(text.replace(written, instead), name, SHORT)
+    with pytest.raises(UserError, match=f"{name}: no theory to compare with: .*{why}"):
+        list(compare(COMPARISONS[name], scenarios))
+
+
+def test_a_workload_of_another_kind_is_answered_kindly():
+    """A comparison would read the rate of arrivals that are none."""
+    scenarios = load(FOLDER / "machine-repair.yaml", ("seeds=[1]", "window.measure=10s"))
+    with pytest.raises(UserError, match="needs a workload of kind requests, not agents"):
+        list(compare(COMPARISONS["many-servers"], scenarios))
 
 
 def _slow_down(monkeypatch: pytest.MonkeyPatch) -> None:
