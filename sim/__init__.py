@@ -10,6 +10,7 @@ Where to start reading:
 - ``sim.pod``       the engine: scheduler, step time, batch; ``sim.extents`` its KV cache
 - ``sim.content``   what prompts say: a tree of conversation nodes
 - ``sim.record``    what is written down; ``sim.results`` tables, summary, store, digest
+- ``sim.validation`` compares whole runs with what ``sim.theory`` knows
 - ``sim.scenario``  files, their schema and their errors; ``sim.kernel`` the clock
 
 The names below are resolved on first use, so that ``import sim`` costs nothing.

@@ -7,7 +7,7 @@ import time
 import pytest
 
 HEAVY = {"numpy", "pydantic", "simpy", "pyarrow", "pandas", "matplotlib", "scipy", "rich", "ruamel"}
-NOT_FOR_A_RUN = {"pandas", "matplotlib", "scipy.stats"}
+NOT_FOR_A_RUN = {"pandas", "matplotlib", "scipy.stats", "sim.theory", "sim.validation"}
 
 
 def modules_after(*arguments: str) -> set[str]:

@@ -1,0 +1,152 @@
+"""One pod as one queue: pathwise first, request by request, then in the mean."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from sim import theory
+from sim.stats import Floats, present_at
+from sim.validation.case import Case, Sample, moments
+from sim.validation.rows import Row, at_least, at_most, mean
+
+SAME_S: Final = 1e-9
+"""An arrival that is at most this much after the end of a step counts as at it."""
+
+
+def single_server(cases: Mapping[str, Case]) -> Iterator[Row]:
+    """M/M/1, M/D/1, M/G/1: a pod that takes one request at a time, all steps of one length."""
+    for name, case in cases.items():
+        yield against_lindley(case)
+        tokens = moments(case.requests.output_tokens)
+        rate, service_s = case.arrivals_per_s, tokens.mean * case.step_s
+        if name == "mm1":
+            predicted_s = theory.mm1_sojourn_s(rate, service_s)
+            yield mean(case.name, "time in the system, s", predicted_s, sojourns_s(case), 0.1)
+        elif name == "md1":
+            predicted_s = theory.md1_wait_s(rate, service_s)
+            yield mean(case.name, "wait, s", predicted_s, waits_s(case), 0.1)
+        else:
+            predicted_s = theory.mg1_wait_s(rate, service_s, tokens.square * case.step_s**2)
+            yield mean(case.name, "wait, s", predicted_s, waits_s(case), 0.15)
+
+
+def many_servers(cases: Mapping[str, Case]) -> Iterator[Row]:
+    """M/M/c: a pod that takes c requests at a time; whoever comes waits for the end of a step."""
+    for case in cases.values():
+        late = np.concatenate([_steps_late(case, sample) for sample in case.samples])
+        yield at_least(case.name, "behind Kiefer-Wolfowitz, least, steps", 0, late.min(), -1e-6)
+        yield at_most(case.name, "behind Kiefer-Wolfowitz, most, steps", 1, late.max(), 1 + 1e-6)
+        rate = case.arrivals_per_s
+        service_s = moments(case.requests.output_tokens).mean * case.step_s
+        predicted_s = theory.mmc_wait_s(case.servers, rate, service_s)
+        yield mean(case.name, "wait, s", predicted_s, waits_s(case), 0.15)
+        share = theory.mmc_waiting_share(case.servers, rate, service_s, case.step_s)
+        waited = [float(np.mean(sample.waits_s > case.step_s)) for sample in case.samples]
+        yield mean(case.name, "wait longer than a step, ratio", share, waited, 0.06)
+
+
+def processor_sharing(cases: Mapping[str, Case]) -> Iterator[Row]:
+    """M/G/1-PS: a step lasts as long as there are sequences in it, so all share the pod."""
+    for case in cases.values():
+        per_token_s = case.step_per_sequence_s
+        shares = [_share(sample, per_token_s) for sample in case.samples]
+        worst_s = max(share.busy_period_off_s for share in shares)
+        yield at_most(case.name, "busy periods off Lindley, most, s", 0, worst_s, SAME_S)
+        off = float(np.mean([share.off_ratio for share in shares]))
+        yield at_most(case.name, "off processor sharing, mean, ratio", 0, off, 1e-3)
+        steps = max(share.most_off_steps for share in shares)
+        yield at_most(case.name, "off processor sharing, most, steps", 0, steps, 5)
+        required_s = moments(case.requests.output_tokens).mean * per_token_s
+        predicted_s = theory.mg1_ps_sojourn_s(case.arrivals_per_s, required_s)
+        yield mean(case.name, "time in the system, s", predicted_s, sojourns_s(case), 0.1)
+
+
+def machine_repair(cases: Mapping[str, Case]) -> Iterator[Row]:
+    """A closed system: clients that think, then queue at a pod that takes one at a time."""
+    for case in cases.values():
+        yield against_lindley(case)
+        think = case.agents.think.exponential
+        if think is None:
+            raise theory.UnanswerableError("think must be exponential")
+        service_s = moments(case.agents.output).mean * case.step_s
+        predicted = theory.machine_repair(case.agents.agents, service_s, think.mean)
+        rates = [
+            np.count_nonzero(sample.measured) / (run.facts.window_end_s - run.facts.window_start_s)
+            for run, sample in zip(case.runs, case.samples)
+        ]
+        yield mean(case.name, "throughput, 1/s", predicted.throughput_per_s, rates, 0.03)
+        yield mean(case.name, "time in the system, s", predicted.response_s, sojourns_s(case), 0.06)
+
+
+def state_dependent(cases: Mapping[str, Case]) -> Iterator[Row]:
+    """The production cost model: a step costs a constant and something for each sequence."""
+    for case in cases.values():
+        departures_per_s = partial(_departures_per_s, case)
+        rate = case.arrivals_per_s
+        predicted_s = theory.birth_death_sojourn_s(rate, departures_per_s, case.servers)
+        yield mean(case.name, "time in the system, s", predicted_s, sojourns_s(case), 0.1)
+
+
+def against_lindley(case: Case) -> Row:
+    """Every pod is a queue with one server: the request that is furthest off the recursion."""
+    worst_s = 0.0
+    for sample in case.samples:
+        services_s = sample.services_s(case.step_s)
+        for here in sample.by_pod():
+            departures_s = theory.lindley(sample.arrival_s[here], services_s[here])
+            worst_s = max(worst_s, float(np.abs(sample.end_s[here] - departures_s).max()))
+    return at_most(case.name, "off Lindley, most, s", 0, worst_s, SAME_S)
+
+
+def sojourns_s(case: Case) -> list[float]:
+    """Mean time in the system under each seed."""
+    return [sample.sojourn_s for sample in case.samples]
+
+
+def waits_s(case: Case) -> list[float]:
+    """Mean wait under each seed."""
+    return [float(np.mean(sample.waits_s)) for sample in case.samples]
+
+
+def _departures_per_s(case: Case, present: int) -> float:
+    """mu_n = min(n, c)/(L (a + b min(n, c))): a step ends a memoryless request with chance 1/L."""
+    batch = min(present, case.servers)
+    step_s = case.step_s + case.step_per_sequence_s * batch
+    return batch / (moments(case.requests.output_tokens).mean * step_s)
+
+
+def _steps_late(case: Case, sample: Sample) -> Floats:
+    services_s = sample.services_s(case.step_s)
+    due_s = theory.kiefer_wolfowitz(sample.arrival_s, services_s, case.servers)
+    return (sample.end_s - due_s) / case.step_s
+
+
+class _Share(NamedTuple):
+    """How far the requests of one seed are off processor sharing.
+
+    ``off_ratio`` is the mean distance over the mean time in the system,
+    ``most_off_steps`` the largest distance in steps of the largest batch.
+    """
+
+    busy_period_off_s: float
+    off_ratio: float
+    most_off_steps: float
+
+
+def _share(sample: Sample, per_token_s: float) -> _Share:
+    arrival_s, end_s = sample.arrival_s, sample.end_s
+    required_s = sample.services_s(per_token_s)
+    shared_s = theory.processor_sharing(arrival_s, required_s)
+    off_s = np.abs(end_s - shared_s)
+    longest_step_s = per_token_s * float(present_at(arrival_s, end_s, arrival_s).max())
+    # Who shares and who waits is all the same to when the work is done.
+    served_s = theory.lindley(arrival_s, required_s)
+    last = theory.closing_busy_periods(arrival_s, served_s)
+    done_s = np.maximum.accumulate(end_s)
+    return _Share(
+        busy_period_off_s=float(np.abs(done_s - served_s)[last].max()),
+        off_ratio=float(off_s.sum() / (shared_s - arrival_s).sum()),
+        most_off_steps=float(off_s.max()) / longest_step_s,
+    )
