@@ -135,7 +135,10 @@ def _warm_up_too_short(requests: RequestColumns, window: Window) -> str | None:
         return None
     cut = mser5(ttft_s)
     if cut is None:
-        return "MSER-5 finds no steady state of ttft_s in this run; measure longer"
+        return (
+            "MSER-5 finds no steady state of ttft_s in this run: it drifts, or a few slow requests "
+            "near the end outweigh the rest; measure longer or compare more seeds"
+        )
     here = window.contains(arrival_s)
     if np.count_nonzero(here[:cut]) <= UNSETTLED_SHARE * np.count_nonzero(here):
         return None
