@@ -71,7 +71,7 @@ class Cluster:
         kernel.at(window.warmup, Order.WINDOW, self._open_window)
         for workload in self._workloads.values():
             workload.start()
-        if drain:
+        if drain or window.measure is None:
             kernel.spawn(self._watch())
         kernel.run_until(window_end_s, on_tick)
         self._closed = self._totals()

@@ -36,9 +36,7 @@ class ExitCode:
     """What the command's exit status means."""
 
     FINE: Final = 0
-    REGRESSION: Final = 1
     BAD_INPUT: Final = 2
-    NOT_COMPARABLE: Final = 3
     INVARIANT: Final = 4
     INTERNAL: Final = 70
     INTERRUPTED: Final = 130

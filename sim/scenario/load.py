@@ -37,11 +37,6 @@ class ScenarioSet:
     scenario_hash: str
     warnings: tuple[str, ...] = ()
 
-    @property
-    def hash8(self) -> str:
-        """The first eight digits of the hash, as in names of result directories."""
-        return self.scenario_hash[:8]
-
     def variant(self, names: Iterable[str]) -> "ScenarioSet":
         """Only the variants with these ``names``, in file order.
 

@@ -67,3 +67,12 @@ def test_a_lost_request_does_not_hang_a_drained_window(monkeypatch: pytest.Monke
     monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
     with pytest.raises(InvariantError, match=r"nothing is left to happen.*4 requests"):
         sim.run(script(ROWS, measure="1s", drain=True))
+
+
+def test_a_lost_request_does_not_hang_a_run_that_need_not_drain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without ``measure`` a run goes on until its workload has finished, drained or not."""
+    monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
+    with pytest.raises(InvariantError, match=r"nothing is left to happen.*4 requests"):
+        sim.run(script(ROWS, drain=False))

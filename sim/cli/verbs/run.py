@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from sim.scenario.load import ScenarioSet
 
 DEFAULT_STORE = Path("results", "runs")
-MAX_SEED = 2**63 - 1
 MAX_SEEDS = 10_000
 
 
 def checked_seed(_: click.Context, option: click.Parameter, seed: int | None) -> int | None:
     """The value of an option --seed, if there is one; a seed has 63 bits."""
+    from sim.scenario.schema import MAX_SEED
+
     if seed is not None and seed > MAX_SEED:
         raise click.BadParameter(f"{seed} is not in the range up to 2^63 - 1", param=option)
     return seed
