@@ -1,4 +1,4 @@
-"""A pod: binds the scheduler to the clock and reports to whoever dispatched the attempt.
+"""A pod: binds a scheduler to the clock and reports to whoever dispatched the attempt.
 
 Between two changes of the batch the pod sleeps: a *span* is any number of
 decode steps in closed form, up to the next completion or the step whose KV
@@ -10,23 +10,21 @@ from functools import partial
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
 from sim.pod.batch import Sequence
-from sim.pod.scheduler import Scheduler, Step
-from sim.pod.spec import Vllm
+from sim.pod.scheduling import Scheduling, Step
 from sim.pod.steptime import Span, StepTime
 from sim.ports import PodTotals, Published
-from sim.registry import family
 from sim.request import Attempt, HttpStatus, Reason, Status
+from sim.scenario.engine import Engine
 
 
-@family(Vllm)
 class Pod:
-    """One engine process with its KV cache."""
+    """One engine process with its KV cache; a kind of engine brings its scheduler."""
 
-    def __init__(self, name: str, engine: Vllm, kernel: Kernel) -> None:
+    def __init__(self, name: str, engine: Engine, scheduler: Scheduling, kernel: Kernel) -> None:
         self.name = name
         self._kernel = kernel
         self._steptime = StepTime(engine.step_time)
-        self._scheduler = Scheduler(engine)
+        self._scheduler = scheduler
         self._batch = self._scheduler.batch
         self._sequences: dict[Attempt, Sequence] = {}
         self._start_s = 0.0  # of the step or span in flight
@@ -78,7 +76,7 @@ class Pod:
             sequence.cancelled = True
             self._cancelled.append(sequence)
             if self._steps == 0:
-                self._release(self._drop_cancelled(0))
+                self._scheduler.release(self._drop_cancelled(0))
         else:
             self._leave_queue(sequence)
         if self._span is not None:
@@ -94,12 +92,12 @@ class Pod:
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
         waiting, running = self._published_waiting, self._published_running
-        held, capacity = self._published_held, self._scheduler.store.capacity
+        held, capacity = self._published_held, self._scheduler.capacity
         if self._span is not None:
             done = self._steps_done(self._span, now_s)
             if done:
                 waiting, running = self._waiting_scheduled, len(self._scheduler.running)
-                held = self._scheduler.store.held + self._batch.blocks_for(done)
+                held = self._scheduler.held + self._batch.blocks_for(done)
         return Published(waiting, running, held / capacity)
 
     def totals(self, now_s: float) -> PodTotals:
@@ -158,19 +156,30 @@ class Pod:
                 self._wake_at(self._span.end_s(steps))
                 return
         step = scheduler.plan()
-        if not batch.decoders and not step.prefill_tokens:
-            self._steps = 0
-            return
         for sequence in step.admitted:
             if sequence.attempt.scheduled_s is None:
                 sequence.attempt.scheduled_s = start_s
-        self._step = step
-        self._steps = 1
         self._waiting_scheduled = len(scheduler.waiting)
-        duration_s = self._steptime.step_s(
-            step.prefill_tokens, step.pairs, batch.decoders, batch.context_tokens
-        )
-        self._wake_at(start_s + duration_s)
+        if batch.decoders or step.prefill_tokens:
+            self._step = step
+            self._steps = 1
+            duration_s = self._steptime.step_s(
+                step.prefill_tokens,
+                step.pairs,
+                batch.decoders,
+                batch.context_tokens,
+                step.passes,
+            )
+            self._wake_at(start_s + duration_s)
+        if step.failed:
+            self._fail(step.failed, start_s)
+
+    def _fail(self, sequences: tuple[Sequence, ...], now_s: float) -> None:
+        """Answer those who broke off before a step; they have left the engine already."""
+        self._publish()
+        reason = Reason.CONTEXT_EXCEEDED
+        for sequence in sequences:
+            self._finish(sequence, Status.FAILED, now_s, HttpStatus.SERVER_ERROR, reason)
 
     def _wake_at(self, end_s: float) -> None:
         self._end_s = end_s
@@ -203,14 +212,18 @@ class Pod:
             self._computed += step.prefill_tokens
             for sequence in step.filled:
                 self._sample(sequence, now_s, ended)
-        if ended or left:
-            self._release(ended + left)
+        released = scheduler.release(ended + left) if ended or left else ()
+        self._publish()
+        for sequence in released:
+            if not sequence.cancelled:
+                reason = Reason.LENGTH if sequence.truncated else None
+                self._finish(sequence, Status.COMPLETED, now_s, HttpStatus.OK, reason)
+
+    def _publish(self) -> None:
         self._published_waiting = self._waiting_scheduled - self._left_queue
         self._left_queue = 0
-        self._published_running = len(scheduler.running)
-        self._published_held = scheduler.store.held
-        for sequence in ended:
-            self._complete(sequence, now_s, Reason.LENGTH if sequence.truncated else None)
+        self._published_running = len(self._scheduler.running)
+        self._published_held = self._scheduler.held
 
     def _sample(self, sequence: Sequence, now_s: float, ended: list[Sequence]) -> None:
         """The step that completed its prefill gives ``sequence`` a token."""
@@ -236,18 +249,13 @@ class Pod:
                 self._emitted -= min(steps, 1)
         return dropped
 
-    def _release(self, sequences: list[Sequence]) -> None:
-        """Free what ends with this step, in running order, each its tail first."""
-        if len(sequences) > 1:
-            sequences.sort(key=lambda sequence: sequence.admission)
-        for sequence in sequences:
-            self._scheduler.remove(sequence)
-
-    def _complete(self, sequence: Sequence, now_s: float, end_reason: str | None) -> None:
+    def _finish(
+        self, sequence: Sequence, status: str, now_s: float, http_status: int, reason: str | None
+    ) -> None:
         attempt = sequence.attempt
         del self._sequences[attempt]
         attempt.emitted_tokens = sequence.emitted
-        self._end(attempt, Status.COMPLETED, now_s, HttpStatus.OK, end_reason)
+        self._end(attempt, status, now_s, http_status, reason)
 
     def _end(
         self, attempt: Attempt, status: str, now_s: float, http_status: int, reason: str | None

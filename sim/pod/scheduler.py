@@ -6,24 +6,13 @@ clock; ``sim.pod.pod`` binds it to one.
 """
 
 from collections import deque
-from dataclasses import dataclass
 
 from sim.content import Node, Segment, path
 from sim.extents import ExtentStore
 from sim.pod.batch import Batch, Sequence
+from sim.pod.scheduling import Step
 from sim.pod.spec import Vllm, kv_blocks
 from sim.request import Reason
-
-
-@dataclass(slots=True)
-class Step:
-    """What one step computes beside the decodes, and whom its scheduling ended or threw out."""
-
-    prefill_tokens: int = 0
-    pairs: float = 0.0  # query-key pairs of the prefill chunks, causal
-    filled: tuple[Sequence, ...] = ()  # prefill complete with this step: they sample a token
-    admitted: tuple[Sequence, ...] = ()
-    preempted: bool = False
 
 
 class Scheduler:
@@ -51,6 +40,16 @@ class Scheduler:
         self._longest_sequence = min(model_tokens, pod_tokens + 1)
         self._reserve_full_prompt = engine.reserve_full_prompt
         self._stuck = False  # the last try to admit the head of the queue failed
+
+    @property
+    def held(self) -> int:
+        """KV blocks that running sequences hold."""
+        return self.store.held
+
+    @property
+    def capacity(self) -> int:
+        """KV blocks of the pod."""
+        return self.store.capacity
 
     def refusal(self, prompt_tokens: int) -> str | None:
         """Why a prompt of this length can never be served; None when it can."""
@@ -104,8 +103,17 @@ class Scheduler:
         self.batch.join(sequence)
         self._writers.setdefault(sequence.answer, []).append(sequence)
 
-    def remove(self, sequence: Sequence) -> None:
-        """``sequence`` leaves the running set; its blocks are free, tail first."""
+    def release(self, sequences: list[Sequence]) -> list[Sequence]:
+        """These leave the running set, in the order of their admission, each its tail first."""
+        if len(sequences) > 1:
+            sequences = sorted(sequences, key=lambda sequence: sequence.admission)
+        for sequence in sequences:
+            self._remove(sequence)
+        return sequences
+
+    # -- parts of a step ------------------------------------------------------------------
+
+    def _remove(self, sequence: Sequence) -> None:
         del self.running[sequence]
         if sequence.decoding:
             self.batch.leave(sequence)
@@ -118,8 +126,6 @@ class Scheduler:
             if not writers:
                 del self._writers[sequence.answer]
         self.store.release(sequence.holding)
-
-    # -- parts of a step ------------------------------------------------------------------
 
     def _squeeze(self, step: Step) -> None:
         """Decodes of a step that is short of blocks, one by one in order of admission.
@@ -237,7 +243,7 @@ class Scheduler:
     def _preempt_last(self, step: Step) -> Sequence:
         """Throw out the last admitted: it will compute everything again, from the queue's head."""
         sequence = next(reversed(self.running))
-        self.remove(sequence)
+        self._remove(sequence)
         sequence.target = sequence.prompt_tokens + sequence.emitted
         sequence.computed = 0
         if sequence.emitted:

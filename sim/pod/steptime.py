@@ -27,10 +27,13 @@ class StepTime:
         """The part of a step that depends only on the number of decoding sequences."""
         return self._base + self._decoder * decoders + self._root * sqrt(decoders)
 
-    def step_s(self, prefill_tokens: int, pairs: float, decoders: int, context: int) -> float:
-        """Duration of one step."""
+    def step_s(
+        self, prefill_tokens: int, pairs: float, decoders: int, context: int, passes: int = 1
+    ) -> float:
+        """Duration of one step; each forward pass that it is split into costs ``a`` again."""
         decode_s = self.fixed_s(decoders) + self._context * context
-        return decode_s + self._prefill * prefill_tokens + self._pair * pairs
+        prefill_s = self._prefill * prefill_tokens + self._pair * pairs
+        return decode_s + prefill_s + (passes - 1) * self._base
 
     def span(self, start_s: float, decoders: int, context: int) -> "Span":
         """Equal decode steps from ``start_s`` on; ``context`` tokens are read in the first."""

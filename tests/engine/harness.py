@@ -16,17 +16,23 @@ import pytest
 
 from sim.content import Node, Prompt
 from sim.kernel import Kernel, Order
+from sim.pod.llamacpp.pod import LlamaCppPod
+from sim.pod.llamacpp.spec import LlamaCpp
 from sim.pod.pod import Pod
 from sim.pod.spec import Vllm
+from sim.pod.vllm import VllmPod
 from sim.request import Attempt, Request, Status
 from sim.scenario.engine import StepTime as Coefficients
-from tests import oracle
+from tests import oracle, slot_oracle
 from tests.oracle import Job, Published, Settings, StepTime, Trace
+from tests.slot_oracle import SlotSettings
 
 T0 = StepTime(a=10.0, b=50.0, f=10.0)
 """The timing of the worked cases: 10 ms + 0.05 ms per prefill token + 0.1 ms per decode."""
 
 AMPLE_BLOCKS = 100_000
+
+AnySettings: TypeAlias = Settings | SlotSettings
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ EngineUnderTest: TypeAlias = Callable[..., Observation]
 
 
 def run_steps(
-    settings: Settings,
+    settings: AnySettings,
     traffic: Traffic,
     polls_s: tuple[float, ...] = (),
     follow_up: FollowUp | None = None,
@@ -173,18 +179,22 @@ def _totals(trace: Trace, polls_s: tuple[float, ...]) -> list[Totals]:
     return totals
 
 
-def trace_steps(settings: Settings, traffic: Traffic, follow_up: FollowUp | None = None) -> Trace:
+def trace_steps(
+    settings: AnySettings, traffic: Traffic, follow_up: FollowUp | None = None
+) -> Trace:
     """The traffic on the slow engine, with every step."""
 
     def next_job(number: int, end_s: float) -> Job | None:
         call = follow_up(number, end_s) if follow_up else None
         return None if call is None else traffic.job(call)
 
+    if isinstance(settings, SlotSettings):
+        return slot_oracle.simulate(settings, traffic.jobs(), next_job)
     return oracle.simulate(settings, traffic.jobs(), next_job)
 
 
 def run_pod(
-    settings: Settings,
+    settings: AnySettings,
     traffic: Traffic,
     polls_s: tuple[float, ...] = (),
     follow_up: FollowUp | None = None,
@@ -196,12 +206,12 @@ def run_pod(
 class _PodRun:
     """The client of one pod: submits, cancels, follows up; the pod's listener."""
 
-    def __init__(self, settings: Settings, traffic: Traffic, follow_up: FollowUp | None) -> None:
+    def __init__(self, settings: AnySettings, traffic: Traffic, follow_up: FollowUp | None) -> None:
         self._traffic = traffic
         self._follow_up = follow_up
         self._nodes = traffic.nodes()
         self._kernel = Kernel()
-        self._pod = Pod("pod-0", engine_spec(settings), self._kernel)
+        self._pod = _pod(settings, self._kernel)
         self._attempts: list[Attempt] = []
         self._polls: list[Published] = []
         self._totals: list[Totals] = []
@@ -251,6 +261,21 @@ class _PodRun:
         self._totals.append(
             Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens, totals.busy_s)
         )
+
+
+def _pod(settings: AnySettings, kernel: Kernel) -> Pod:
+    if isinstance(settings, SlotSettings):
+        return LlamaCppPod("pod-0", llamacpp_spec(settings), kernel)
+    return VllmPod("pod-0", engine_spec(settings), kernel)
+
+
+def llamacpp_spec(settings: SlotSettings) -> LlamaCpp:
+    """The settings of the slow server as the scenario's spec; a token of KV is a byte."""
+    given = {name: value for name, value in vars(settings).items() if name != "step_time"}
+    costs = Coefficients(**asdict(settings.step_time))
+    return LlamaCpp(
+        step_time=costs, kv_per_token=1.0, **(given | {"cache_ram": float(settings.cache_ram)})
+    )
 
 
 def engine_spec(settings: Settings) -> Vllm:
