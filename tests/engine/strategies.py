@@ -128,7 +128,10 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
     longest = min(LONGEST_PROMPT, kv_blocks * block_size)
     state_blocks = draw(st.integers(0, 3)) if kinds.states else 0
     prompt_tail = state_blocks > 0 and draw(st.integers(0, 3)) > 0
-    budget = draw(st.integers(max(2, block_size if prompt_tail else 2), 64))
+    kv_blocks *= 12 if prompt_tail else 1
+    budget = (
+        3000 if prompt_tail else draw(st.integers(max(2, block_size if prompt_tail else 2), 64))
+    )
     return Settings(
         step_time,
         kv_blocks=kv_blocks,
