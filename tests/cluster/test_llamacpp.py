@@ -32,9 +32,9 @@ def test_agents_on_slots_break_no_invariant_and_repeat() -> None:
     window = {"warmup": "1m", "measure": "4m"}
     workload = agents(12, maxContext=30_000, sharedPrefix={"tokens": 2000})
     for settings in ({"parallel": 4, "ctxSize": 130_000}, {"ctxSize": 60_000}):
-        settings |= {"cacheRam": "1GiB", "kvPerToken": "64KiB"}
+        settings |= {"cacheRam": "8GiB", "kvPerToken": "64KiB"}
         scenario = on_servers(workload, 2, **settings) | {"window": window}
         first, second = (sim.run(scenario, check=True).runs[0] for _ in range(2))
         assert first.digest == second.digest
         assert first.summary["requests_completed"] > 50
-        assert 0.3 < first.summary["prompt_cache_hit_ratio"] < 1
+        assert 0.2 < first.summary["prompt_cache_hit_ratio"] < 1
