@@ -32,8 +32,8 @@ class StepTime:
     ) -> float:
         """Duration of one step; each forward pass that it is split into costs ``a`` again."""
         decode_s = self.fixed_s(decoders) + self._context * context
-        prefill_s = self._prefill * prefill_tokens + self._pair * pairs
-        return decode_s + prefill_s + (passes - 1) * self._base
+        once_s = decode_s + self._prefill * prefill_tokens + self._pair * pairs
+        return once_s + (passes - 1) * self._base
 
     def span(self, start_s: float, decoders: int, context: int) -> "Span":
         """Equal decode steps from ``start_s`` on; ``context`` tokens are read in the first."""
