@@ -71,7 +71,7 @@ def test_the_context_follows_from_the_hardware() -> None:
         ("ctxSize: 1, cacheRam: 0", "engines.small.ctxSize: must be at least 2 for 4 slots; got 1"),
         (
             "ctxSize: 4k, batchSize: 100, ubatchSize: 200",
-            "engines.small.ubatchSize: must be at most batchSize (100), of which it is a part",
+            "engines.small.ubatchSize: must be at most batchSize (100); got 200",
         ),
         (
             "ctxSize: 4k, parallel: 9, ubatchSize: 8",

@@ -189,15 +189,14 @@ class Slots:
         Separate slots have all the KV that they can use.
         """
         if self._unified:
-            free = self.capacity - self.held - tokens
-            idle = [slot for slot in self._idle() if slot.context.tokens]
-            free -= sum(slot.context.tokens for slot in idle)
+            idle = self._idle()
+            free = self.capacity - self.held - sum(slot.context.tokens for slot in idle)
             for slot in idle:
-                if free >= 0:
+                if free >= tokens:
                     break
                 free += slot.context.tokens
                 slot.context = EMPTY
-            if free < 0:
+            if free < tokens:
                 return False
         self.held += tokens
         return True

@@ -71,27 +71,26 @@ class LlamaCpp(Engine):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         problems = []
-        if self.ctx_size is None and (self.gpu is None or self.model is None):
-            problems.append(("", "the KV capacity is unknown: give ctxSize, or both gpu and model"))
-        if self.ctx_size is None and self.kv_per_token is not None:
-            problems.append(
-                ("kvPerToken", "goes with ctxSize: a derived one counts the catalogue's bytes")
-            )
-        if self.ctx_size is not None and self._share(self.ctx_size) < LEAST_CONTEXT:
-            least = LEAST_CONTEXT if self.kv_unified else LEAST_CONTEXT * self.slots
-            problems.append(
-                ("ctxSize", f"must be at least {least} for {self.slots} slots; got {self.ctx_size}")
-            )
+        if self.ctx_size is None:
+            if self.gpu is None or self.model is None:
+                message = "the KV capacity is unknown: give ctxSize, or both gpu and model"
+                problems.append(("", message))
+            if self.kv_per_token is not None:
+                message = "goes with ctxSize: a derived one counts the catalogue's bytes"
+                problems.append(("kvPerToken", message))
+        elif self._share(self.ctx_size) < LEAST_CONTEXT:
+            least = LEAST_CONTEXT * (1 if self.kv_unified else self.slots)
+            message = f"must be at least {least} for {self.slots} slots; got {self.ctx_size}"
+            problems.append(("ctxSize", message))
         if self.ubatch_size > self.batch_size:
-            problems.append(
-                ("ubatchSize", f"must be at most batchSize ({self.batch_size}), of which it is a "
-                 f"part; got {self.ubatch_size}")
-            )  # fmt: skip
+            message = f"must be at most batchSize ({self.batch_size}); got {self.ubatch_size}"
+            problems.append(("ubatchSize", message))
         if self.slots > self.ubatch_size:
-            problems.append(
-                ("parallel", f"must be at most ubatchSize ({self.ubatch_size}), since each "
-                 f"generating slot takes a token of the first pass; got {self.slots}")
-            )  # fmt: skip
+            message = (
+                f"must be at most ubatchSize ({self.ubatch_size}), since each generating slot "
+                f"takes a token of the first pass; got {self.slots}"
+            )
+            problems.append(("parallel", message))
         refuse(problems)
         return self
 
