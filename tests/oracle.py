@@ -584,6 +584,7 @@ class _Engine:
         complete = trace.emitted_tokens == len(seq.job.output)
         if complete or self._can_say_no_more(len(seq.known)):
             self._release(seq)
+            trace.http_status = 200
             self._end(seq, "completed", now_s, None if complete else "length")
 
 

@@ -4,6 +4,11 @@ Between two changes of the batch the pod sleeps: a *span* is any number of
 decode steps in closed form, up to the next completion or the step whose KV
 blocks are not there; an arrival or a cancellation cuts it at a step boundary.
 Steps that prefill or that are short of blocks go one at a time.
+
+With async scheduling the step that starts has been planned when the one
+before it started, and the scheduler already counts it as done (``_applied``);
+the next one is planned now. Otherwise a step is planned when it starts, and
+counts as done when it ends.
 """
 
 from functools import partial
@@ -28,17 +33,25 @@ class Pod:
         self._steptime = StepTime(engine.step_time)
         self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
+        self._async = engine.async_scheduling
+        self._most_requests = engine.max_num_queued_reqs
+        self._most_tokens = engine.max_num_queued_tokens
         self._sequences: dict[Attempt, Sequence] = {}
+        self._unanswered_tokens = 0  # of the prompts of those without a first token
         self._start_s = 0.0  # of the step or span in flight
         self._end_s = 0.0  # of the step or span in flight, as planned or cut
         self._steps = 0  # steps in flight: 0 when idle
         self._span: Span | None = None  # what is in flight when it is a span
-        self._step: Step | None = None  # what is in flight when it is a single step
+        self._applied: Step | None = None  # async: in flight or about to start, done for scheduling
+        self._planned: Step | None = None  # in flight; async: behind the one in flight
+        self._giving = 0  # tokens that each step in flight gives
+        self._lost = 0  # of those of the last one, for their clients have gone
         self._plan = 0  # number of the present plan: wake-ups of older ones are stale
         self._planning = False  # a planning event is on its way
         self._cancelled: list[Sequence] = []
-        self._waiting_scheduled = 0  # queue as the scheduling of the step in flight left it
+        self._waiting_scheduled = 0  # queue as the latest scheduling left it
         self._left_queue = 0  # those of them whose clients have gone since
+        self._arrivals_scheduled = 0  # attempts that had arrived by the latest scheduling
         self._published_waiting = 0
         self._published_running = 0
         self._published_held = 0  # KV blocks
@@ -50,21 +63,32 @@ class Pod:
     # -- the port -------------------------------------------------------------------------
 
     def submit(self, attempt: Attempt) -> None:
-        """Queue an attempt, or refuse at once a prompt that can never be served (HTTP 400)."""
+        """Queue an attempt, or refuse it at once.
+
+        HTTP 400 for a prompt that can never be served, 503 when the pod has
+        as many requests or prompt tokens as it may.
+        """
         prompt_tokens = attempt.request.prompt.tokens
         refusal = self._scheduler.refusal(prompt_tokens)
         if refusal is not None:
             self._end(attempt, Status.REJECTED, self._kernel.now_s, HttpStatus.BAD_REQUEST, refusal)
             return
-        wanted = attempt.request.output_tokens
-        allowed = self._scheduler.output_limit(prompt_tokens, wanted)
-        sequence = Sequence(attempt, allowed, truncated=allowed < wanted)
-        self._sequences[attempt] = sequence
-        self._scheduler.waiting.append(sequence)
+        if self._is_full():
+            now_s, status = self._kernel.now_s, HttpStatus.UNAVAILABLE
+            self._end(attempt, Status.REJECTED, now_s, status, Reason.QUEUE_FULL)
+            return
+        self._sequences[attempt] = self._scheduler.enqueue(attempt)
+        self._unanswered_tokens += prompt_tokens
         if self._steps == 0:
             self._plan_at(self._kernel.now_s)
         elif self._span is not None:
             self._cut_for_arrival(self._span)
+
+    def _is_full(self) -> bool:
+        requests, tokens = self._most_requests, self._most_tokens
+        return (requests is not None and len(self._sequences) >= requests) or (
+            tokens is not None and self._unanswered_tokens >= tokens
+        )
 
     def cancel(self, attempt: Attempt) -> None:
         """Forget an attempt whose client has left.
@@ -74,22 +98,28 @@ class Pod:
         """
         sequence = self._sequences.pop(attempt)
         attempt.emitted_tokens = self._emitted_by(sequence)
+        if attempt.first_token_s is None:
+            self._unanswered_tokens -= sequence.prompt_tokens
+        if self._steps and self._awaits_token(sequence):
+            self._lost += 1
+        sequence.cancelled = True
+        finishing = sequence in self._scheduler.finishing
+        if finishing:
+            self._scheduler.finishing.remove(sequence)
         if sequence in self._scheduler.running:
-            sequence.cancelled = True
             self._cancelled.append(sequence)
             if self._steps == 0:
-                self._release(self._drop_cancelled(0))
-        else:
+                self._release(self._drop_cancelled())
+        elif not finishing:
             self._leave_queue(sequence)
         if self._span is not None:
             self._cut(self._span, self._span.steps_until(self._kernel.now_s) + 1)
 
     def _leave_queue(self, sequence: Sequence) -> None:
         """A client that leaves during a step is not in the queue published at its end."""
-        waiting = self._scheduler.waiting
-        if self._steps and waiting.index(sequence) < self._waiting_scheduled - self._left_queue:
+        if self._steps and sequence.arrival < self._arrivals_scheduled:
             self._left_queue += 1
-        waiting.remove(sequence)
+        self._scheduler.waiting.remove(sequence)
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
@@ -110,7 +140,7 @@ class Pod:
             if self._span is not None:
                 done = min(self._span.steps_before(now_s), self._steps)
                 steps += done
-                emitted += done * self._batch.decoders
+                emitted += done * self._giving
         scheduler = self._scheduler
         return PodTotals(
             emitted,
@@ -128,7 +158,7 @@ class Pod:
         if not self._planning:
             self._planning = True
             self._start_s = start_s
-            self._kernel.at(self._kernel.now_s, Order.PLANNING, self._planned)
+            self._kernel.at(self._kernel.now_s, Order.PLANNING, self._begin_due)
 
     def _plan_next(self, start_s: float) -> None:
         """Plan now if nothing else is due within the tolerance of this boundary, else after it."""
@@ -138,9 +168,9 @@ class Pod:
         else:
             self._planning = True
             self._start_s = start_s
-            self._kernel.at(max(due_s, self._kernel.now_s), Order.PLANNING, self._planned)
+            self._kernel.at(max(due_s, self._kernel.now_s), Order.PLANNING, self._begin_due)
 
-    def _planned(self) -> None:
+    def _begin_due(self) -> None:
         self._planning = False
         self._begin(self._start_s)
 
@@ -149,28 +179,72 @@ class Pod:
         self._plan += 1
         self._start_s = start_s
         scheduler, batch = self._scheduler, self._batch
-        if scheduler.decodes_only():
+        if self._async and self._applied is None:
+            self._applied = self._schedule(start_s)
+            if self._applied is None:
+                return
+            scheduler.complete(self._applied)
+        if self._goes_on() and scheduler.decodes_only():
             steps = scheduler.steps_with_blocks(batch.next_end())
             if steps:
-                self._steps = steps
-                self._waiting_scheduled = len(scheduler.waiting)
-                self._span = self._steptime.span(start_s, batch.decoders, batch.context_tokens)
-                self._wake_at(self._span.end_s(steps))
+                self._start_span(start_s, steps)
                 return
-        step = scheduler.plan()
-        if not batch.decoders and not step.prefill_tokens:
-            self._steps = 0
-            return
-        for sequence in step.admitted:
-            if sequence.attempt.scheduled_s is None:
-                sequence.attempt.scheduled_s = start_s
-        self._step = step
+        if self._applied is not None:
+            step = self._applied
+            resumed = sum(not sequence.cancelled for sequence in step.skipped)
+            self._giving = batch.decoders - resumed + len(scheduler.finishing)
+            self._planned = self._schedule(start_s)
+        else:
+            self._planned = self._schedule(start_s)
+            if self._planned is None:
+                return
+            step = self._planned
+            self._giving = step.decoders + len(step.filled)
         self._steps = 1
-        self._waiting_scheduled = len(scheduler.waiting)
         duration_s = self._steptime.step_s(
-            step.prefill_tokens, step.pairs, batch.decoders, batch.context_tokens
+            step.prefill_tokens, step.pairs, step.decoders, step.context_tokens
         )
         self._wake_at(start_s + duration_s)
+
+    def _schedule(self, now_s: float) -> Step | None:
+        """Plan a step; None when there is nothing to do."""
+        scheduler = self._scheduler
+        step = scheduler.plan()
+        for sequence in step.admitted:
+            if sequence.attempt.scheduled_s is None:
+                sequence.attempt.scheduled_s = now_s
+        self._waiting_scheduled = len(scheduler.waiting)
+        self._arrivals_scheduled = scheduler.arrivals
+        return None if step.is_empty else step
+
+    def _goes_on(self) -> bool:
+        """Whether the step about to start is a decode of the very batch that is there now.
+
+        Always so when it is not scheduled yet.
+        """
+        step = self._applied
+        if step is None:
+            return True
+        batch = self._batch
+        return (
+            not step.prefill_tokens
+            and not step.skipped
+            and not self._scheduler.finishing
+            and step.decoders == batch.decoders
+            and step.context_tokens == batch.context_tokens - batch.decoders
+        )
+
+    def _start_span(self, start_s: float, steps: int) -> None:
+        batch = self._batch
+        context_tokens = batch.context_tokens
+        if self._async:
+            context_tokens -= batch.decoders
+        self._steps = steps
+        self._giving = batch.decoders
+        self._waiting_scheduled = len(self._scheduler.waiting)
+        self._arrivals_scheduled = self._scheduler.arrivals
+        self._span = self._steptime.span(start_s, batch.decoders, context_tokens)
+        self._wake_at(self._span.end_s(steps))
 
     def _wake_at(self, end_s: float) -> None:
         self._end_s = end_s
@@ -187,22 +261,20 @@ class Pod:
 
     def _finish_steps(self) -> None:
         """Apply what is in flight at its end: tokens, first tokens, ends, then publish."""
-        scheduler, batch = self._scheduler, self._batch
-        now_s, steps, step = self._end_s, self._steps, self._step
-        if step is None:
-            scheduler.grow(steps)
-        self._finished_steps += steps
+        scheduler = self._scheduler
+        now_s = self._end_s
+        self._finished_steps += self._steps
         self._busy_s += now_s - self._start_s
-        self._emitted += steps * batch.decoders
-        batch.advance(steps)
+        self._emitted += self._steps * self._giving - self._lost
+        self._lost = 0
+        flown = self._applied if self._async else self._planned
+        ended = [sequence for sequence in self._complete_plan() if not sequence.cancelled]
         self._steps = 0
-        self._span = self._step = None
-        left = self._drop_cancelled(steps) if self._cancelled else []
-        ended = batch.pop_ended()
-        if step is not None:
-            self._computed += step.prefill_tokens
-            for sequence in step.filled:
-                self._sample(sequence, now_s, ended)
+        left = self._drop_cancelled() if self._cancelled else []
+        if flown is not None:
+            self._computed += flown.prefill_tokens
+            for sequence in flown.filled:
+                self._answer(sequence, now_s)
         if ended or left:
             self._release(ended + left)
         self._published_waiting = self._waiting_scheduled - self._left_queue
@@ -212,28 +284,34 @@ class Pod:
         for sequence in ended:
             self._complete(sequence, now_s, Reason.LENGTH if sequence.truncated else None)
 
-    def _sample(self, sequence: Sequence, now_s: float, ended: list[Sequence]) -> None:
+    def _complete_plan(self) -> list[Sequence]:
+        """What has been planned counts as done; returns the sequences that end now."""
+        scheduler, batch = self._scheduler, self._batch
+        planned, self._planned = self._planned, None
+        if self._span is not None:
+            self._span = None
+            if self._async:
+                context_tokens = batch.context_tokens + (self._steps - 1) * batch.decoders
+                self._applied = Step(decoders=batch.decoders, context_tokens=context_tokens)
+            return scheduler.complete_span(self._steps)
+        if self._async:
+            self._applied = planned
+        return scheduler.ended_before() if planned is None else scheduler.complete(planned)
+
+    def _answer(self, sequence: Sequence, now_s: float) -> None:
         """The step that completed its prefill gives ``sequence`` a token."""
-        if sequence.cancelled:
-            return
-        sequence.emitted += 1
-        self._emitted += 1
         attempt = sequence.attempt
-        if attempt.first_token_s is None:
+        if not sequence.cancelled and attempt.first_token_s is None:
+            self._unanswered_tokens -= sequence.prompt_tokens
             attempt.first_token_s = now_s
             attempt.listener.first_token(attempt)
-        if sequence.emitted >= sequence.output_tokens:
-            ended.append(sequence)
-        else:
-            self._scheduler.start_decoding(sequence)
 
-    def _drop_cancelled(self, steps: int) -> list[Sequence]:
-        """Take the sequences whose clients left out of the batch; a step's token is lost."""
+    def _drop_cancelled(self) -> list[Sequence]:
+        """Take the sequences whose clients left out of the batch."""
         dropped, self._cancelled = self._cancelled, []
         for sequence in dropped:
             if sequence.decoding:
                 self._batch.leave(sequence)
-                self._emitted -= min(steps, 1)
         return dropped
 
     def _release(self, sequences: list[Sequence]) -> None:
@@ -241,12 +319,13 @@ class Pod:
         if len(sequences) > 1:
             sequences.sort(key=lambda sequence: sequence.admission)
         for sequence in sequences:
-            self._scheduler.remove(sequence)
+            if sequence in self._scheduler.running:
+                self._scheduler.remove(sequence)
 
     def _complete(self, sequence: Sequence, now_s: float, end_reason: str | None) -> None:
         attempt = sequence.attempt
         del self._sequences[attempt]
-        attempt.emitted_tokens = sequence.emitted
+        attempt.emitted_tokens = sequence.output_tokens
         self._end(attempt, Status.COMPLETED, now_s, HttpStatus.OK, end_reason)
 
     def _end(
@@ -265,12 +344,27 @@ class Pod:
 
     def _emitted_by(self, sequence: Sequence) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
-        if not sequence.decoding:
-            return sequence.emitted
-        steps = self._batch.steps - sequence.joined
-        if self._span is not None:
-            steps += self._steps_done(self._span, self._kernel.now_s)
-        return sequence.emitted + steps
+        emitted = sequence.emitted
+        if sequence.decoding:
+            emitted += self._batch.steps - sequence.joined
+            if self._span is not None:
+                emitted += self._steps_done(self._span, self._kernel.now_s)
+        if self._async and self._awaits_token(sequence):
+            emitted -= 1
+        return emitted
+
+    def _awaits_token(self, sequence: Sequence) -> bool:
+        """Whether the step in flight, or the one about to start, gives ``sequence`` a token."""
+        applied, planned = self._applied, self._planned
+        if not self._async:
+            return sequence.decoding or (planned is not None and sequence in planned.filled)
+        if applied is None or sequence in applied.skipped:
+            return False
+        if sequence.decoding or sequence in self._scheduler.finishing:
+            return True
+        return planned is not None and (
+            sequence in planned.skipped or sequence in planned.interrupted
+        )
 
     def _cut(self, span: Span, steps: int) -> None:
         """End the span in flight after ``steps`` steps instead of where it was planned to end."""

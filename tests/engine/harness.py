@@ -51,6 +51,7 @@ class Call:
     output_tokens: int
     cancel_s: float | None = None
     answer: int | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Traffic:
         answer = self._own(call) if call.answer is None else call.answer
         prompt = self._tokens(call.text, 0, call.prompt_tokens)
         output = self._tokens(answer, call.prompt_tokens, end)
-        return Job(call.arrival_s, prompt, output, call.cancel_s)
+        return Job(call.arrival_s, prompt, output, call.cancel_s, call.priority)
 
     def requests(self) -> list[Request]:
         """The calls over one content tree."""
@@ -86,7 +87,7 @@ class Traffic:
     def request(self, call: Call, nodes: list[Node]) -> Request:
         prompt = Prompt(nodes[call.text], call.prompt_tokens)
         answer = prompt.node if call.answer is None else nodes[call.answer]
-        return Request("", "", 0, None, prompt, answer, call.output_tokens)
+        return Request("", "", 0, None, prompt, answer, call.output_tokens, priority=call.priority)
 
     def _own(self, call: Call) -> int:
         """The text that says the last token of the prompt: what it goes on to say is the answer."""
@@ -265,6 +266,12 @@ def engine_spec(settings: Settings) -> Vllm:
         max_model_len=settings.max_model_len,
         reserve_full_prompt=settings.reserve_full_prompt,
         enable_prefix_caching=settings.enable_prefix_caching,
+        long_prefill_token_threshold=settings.long_prefill_token_threshold,
+        watermark=settings.watermark,
+        max_num_queued_reqs=settings.max_num_queued_reqs,
+        max_num_queued_tokens=settings.max_num_queued_tokens,
+        scheduling_policy=settings.scheduling_policy,
+        async_scheduling=settings.async_scheduling,
     )
 
 

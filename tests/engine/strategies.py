@@ -59,9 +59,14 @@ class Features:
     continuations: bool
     bursts: bool
     long_answers: bool
+    async_scheduling: bool
+    chunk_limit: bool
+    watermark: bool
+    queue_limits: bool
+    priorities: bool
 
 
-features = st.builds(Features, *[st.booleans()] * 9)
+features = st.builds(Features, *[st.booleans()] * 14)
 
 
 @st.composite
@@ -133,6 +138,12 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
         max_model_len=draw(st.integers(1, longest + 40)) if kinds.model_limit else None,
         reserve_full_prompt=kinds.whole_prompt_gate,
         enable_prefix_caching=kinds.caching,
+        long_prefill_token_threshold=draw(st.integers(1, 40)) if kinds.chunk_limit else 0,
+        watermark=draw(st.sampled_from((0.05, 0.25, 0.5))) if kinds.watermark else 0.0,
+        max_num_queued_reqs=draw(st.none() | st.integers(1, 6)) if kinds.queue_limits else None,
+        max_num_queued_tokens=draw(st.none() | st.integers(1, 200)) if kinds.queue_limits else None,
+        scheduling_policy="priority" if kinds.priorities else "fcfs",
+        async_scheduling=kinds.async_scheduling,
     )
 
 
@@ -159,7 +170,10 @@ def traffics(
         if kinds.cancellations and draw(st.booleans()):
             cancel_s = arrival_s + draw(times) / 4
         output_tokens = draw(st.integers(1, 400 if kinds.long_answers else 40))
-        calls.append(Call(arrival_s, text, prompt_tokens, output_tokens, cancel_s, answer))
+        priority = draw(st.integers(-1, 2)) if kinds.priorities else 0
+        calls.append(
+            Call(arrival_s, text, prompt_tokens, output_tokens, cancel_s, answer, priority)
+        )
     return Traffic(tuple(texts), tuple(calls))
 
 
