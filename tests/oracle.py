@@ -287,10 +287,11 @@ class _Engine:
                 now_s = max(now_s, self.arrivals[0][0])
             self._take_arrivals(now_s)
             while len(self.batches) < depth:
-                batch = self._schedule(now_s)
-                if not batch:
-                    break
-                self.batches.append(batch)
+                batch, preempted = self._schedule(now_s)
+                if batch:
+                    self.batches.append(batch)
+                elif self.batches or not preempted:
+                    break  # else all that happened is that somebody had to make room: try again
             if self.batches:
                 now_s = self._pass_step(self.batches.popleft(), now_s)
             else:
@@ -376,8 +377,11 @@ class _Engine:
 
     # Scheduling
 
-    def _schedule(self, now_s: float) -> _Batch:
-        """The next batch; nobody in it if there is nothing to do or nobody has room."""
+    def _schedule(self, now_s: float) -> tuple[_Batch, bool]:
+        """The next batch, and whether somebody was preempted for it.
+
+        Nobody is in it if there is nothing to do or nobody has room.
+        """
         limit = self.settings.max_num_batched_tokens
         if self.settings.long_prefill_token_threshold and len(self.running) + len(self.waiting) > 1:
             limit = self.settings.long_prefill_token_threshold
@@ -385,7 +389,7 @@ class _Engine:
         batch = [self._compute(seq, chunk) for seq, chunk in shares.items()]
         if not preempted:
             batch += self._admit(now_s, budget, limit)
-        return batch
+        return batch, preempted
 
     def _share_out(self, limit: int) -> tuple[dict[_Sequence, int], int, bool]:
         """Who of the running requests computes how much, in the order of their admission.

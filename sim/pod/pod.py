@@ -180,7 +180,7 @@ class Pod:
         self._start_s = start_s
         scheduler, batch = self._scheduler, self._batch
         if self._async and self._applied is None:
-            self._applied = self._schedule(start_s)
+            self._applied = self._schedule_first(start_s)
             if self._applied is None:
                 return
             scheduler.complete(self._applied)
@@ -195,7 +195,7 @@ class Pod:
             self._giving = batch.decoders - resumed + len(scheduler.finishing)
             self._planned = self._schedule(start_s)
         else:
-            self._planned = self._schedule(start_s)
+            self._planned = self._schedule_first(start_s)
             if self._planned is None:
                 return
             step = self._planned
@@ -206,8 +206,15 @@ class Pod:
         )
         self._wake_at(start_s + duration_s)
 
-    def _schedule(self, now_s: float) -> Step | None:
-        """Plan a step; None when there is nothing to do."""
+    def _schedule_first(self, now_s: float) -> Step | None:
+        """Plan the step that starts now; None when there is nothing to do."""
+        step = self._schedule(now_s)
+        while step.is_empty and step.preempted:
+            self._scheduler.take_back(step)
+            step = self._schedule(now_s)
+        return None if step.is_empty else step
+
+    def _schedule(self, now_s: float) -> Step:
         scheduler = self._scheduler
         step = scheduler.plan()
         for sequence in step.admitted:
@@ -215,7 +222,7 @@ class Pod:
                 sequence.attempt.scheduled_s = now_s
         self._waiting_scheduled = len(scheduler.waiting)
         self._arrivals_scheduled = scheduler.arrivals
-        return None if step.is_empty else step
+        return step
 
     def _goes_on(self) -> bool:
         """Whether the step about to start is a decode of the very batch that is there now.
@@ -294,9 +301,10 @@ class Pod:
                 context_tokens = batch.context_tokens + (self._steps - 1) * batch.decoders
                 self._applied = Step(decoders=batch.decoders, context_tokens=context_tokens)
             return scheduler.complete_span(self._steps)
+        assert planned is not None
         if self._async:
-            self._applied = planned
-        return scheduler.ended_before() if planned is None else scheduler.complete(planned)
+            self._applied = None if planned.is_empty else planned
+        return scheduler.complete(planned)
 
     def _answer(self, sequence: Sequence, now_s: float) -> None:
         """The step that completed its prefill gives ``sequence`` a token."""

@@ -135,15 +135,16 @@ class Scheduler:
                 through.append(sequence)
         return self._ended(through)
 
+    def take_back(self, step: Step) -> None:
+        """Forget an empty step, in which somebody only had to make room for nobody."""
+        for sequence in step.skipped:
+            self._start_decoding(sequence)
+
     def complete_span(self, steps: int) -> list[Sequence]:
         """The same for a span of ``steps`` decode steps, whose blocks are known to be there."""
         self.store.allocate(self.batch.blocks_for(steps))
         self.batch.advance(steps)
         return self._ended(self.batch.pop_ended())
-
-    def ended_before(self) -> list[Sequence]:
-        """The same when no step was planned."""
-        return self._ended([])
 
     def steps_with_blocks(self, limit: int) -> int:
         """How many decode steps, at most ``limit``, find their blocks."""
