@@ -129,12 +129,13 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
     kv_blocks = draw(st.integers(4, 40)) * (8 if kinds.long_answers else 1)
     block_size = draw(st.integers(1, 16))
     longest = min(LONGEST_PROMPT, kv_blocks * block_size)
+    budget = draw(st.integers(2, 64))
     return Settings(
         step_time,
         kv_blocks=kv_blocks,
         block_size=block_size,
-        max_num_seqs=draw(st.integers(1, 6)),
-        max_num_batched_tokens=draw(st.integers(2, 64)),
+        max_num_seqs=draw(st.integers(1, min(6, budget))),
+        max_num_batched_tokens=budget,
         max_model_len=draw(st.integers(1, longest + 40)) if kinds.model_limit else None,
         reserve_full_prompt=kinds.whole_prompt_gate,
         enable_prefix_caching=kinds.caching,
