@@ -42,6 +42,7 @@ class Sequence:
         "priority",
         "prompt_tokens",
         "route",
+        "stops",
         "target",
         "truncated",
     )
@@ -63,6 +64,7 @@ class Sequence:
         self.truncated = truncated
         self.overrun = overrun
         self.route: list[Segment] = []  # of its target, while it is running
+        self.stops: list[int] = []  # tokens at which a chunk of its prefill must end
         self.holding = Holding()
         self.admission = -1
         self.target = self.prompt_tokens

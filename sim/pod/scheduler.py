@@ -50,7 +50,7 @@ class Scheduler:
 
     def __init__(self, engine: Vllm) -> None:
         blocks = kv_blocks(engine)
-        self.store = ExtentStore(blocks, engine.block_size)
+        self.store = ExtentStore(blocks, engine.block_size, engine.evict_unhashed_first)
         self.batch = Batch(engine.block_size)
         first_come = engine.scheduling_policy == "fcfs"
         self.waiting: FirstCome | ByPriority = FirstCome() if first_come else ByPriority()
@@ -67,10 +67,13 @@ class Scheduler:
         self._youngest_decoder = -1  # no later admission has ever decoded
         self._caching = engine.enable_prefix_caching
         self._block_size = engine.block_size
+        self._state_blocks = engine.state_blocks
+        self._keeps_states = engine.prefix_retention == "prompt-tail" and self._caching
+        self._due: list[tuple[list[Segment], int]] = []  # states that the last step has computed
         self._budget = engine.max_num_batched_tokens
         self._threshold = engine.long_prefill_token_threshold
         self._watermark_blocks = int(engine.watermark * blocks)
-        pod_tokens = blocks * engine.block_size
+        pod_tokens = (blocks - engine.state_blocks) * engine.block_size
         model_tokens = engine.max_model_len or pod_tokens + 1
         self._longest_prompt = min(model_tokens, pod_tokens)
         # The last token of a sequence is never fed back: it needs no KV.
@@ -101,13 +104,16 @@ class Scheduler:
 
     def decodes_only(self) -> bool:
         """Whether the next steps can be a span: nothing to prefill and nobody to admit."""
-        if self._prefilling or not self.batch.decoders:
+        if self._prefilling or self._due or not self.batch.decoders:
             return False
         return not self.waiting or (self._stuck and self._blocked())
 
     def plan(self) -> Step:
         """Schedule one step: allocate its blocks, admit, and say what it computes."""
         step = Step()
+        for route, blocks in self._due:
+            self.store.checkpoint(route, blocks, self._state_blocks)
+        self._due.clear()
         filled: list[Sequence] = []
         limit = self._chunk_limit()
         budget = self._serve_running(limit, step, filled)
@@ -158,6 +164,7 @@ class Scheduler:
         elif sequence in self._prefilling:
             self._prefilling.remove(sequence)
         self._stop_writing(sequence)
+        self.store.give_back(self._state_blocks)
         self.store.release(sequence.holding)
 
     # -- who decodes ----------------------------------------------------------------------
@@ -204,13 +211,16 @@ class Scheduler:
         blocks = decode_blocks = self.batch.blocks_for(1)
         budget = self._budget - self.batch.decoders
         chunks: dict[Sequence, int] = {}
+        short = False
         for sequence in self._prefilling:
-            if budget <= 0:
-                break
-            chunks[sequence] = chunk = min(sequence.target - sequence.computed, limit, budget)
-            blocks += self._blocks_for(sequence, chunk)
-            budget -= chunk
-        if blocks > self.store.free or (budget <= 0 and self._decodes_behind_a_prompt()):
+            wanted = self._chunk(sequence, limit)
+            chunk = wanted if wanted <= budget else self._chunk(sequence, budget)
+            short = short or chunk < wanted
+            if chunk:
+                chunks[sequence] = chunk
+                blocks += self._blocks_for(sequence, chunk)
+                budget -= chunk
+        if blocks > self.store.free or (short and self._decodes_behind_a_prompt()):
             chunks, budget = self._ration(limit, step)
         else:
             self.store.allocate(decode_blocks)
@@ -221,7 +231,7 @@ class Scheduler:
         return budget
 
     def _decodes_behind_a_prompt(self) -> bool:
-        return bool(self._prefilling) and self._prefilling[0].admission < self._youngest_decoder
+        return self._prefilling[0].admission < self._youngest_decoder
 
     def _ration(self, limit: int, step: Step) -> tuple[dict[Sequence, int], int]:
         """Serve one by one, in order of admission, when budget or blocks do not suffice for all.
@@ -238,11 +248,11 @@ class Scheduler:
         for sequence in tuple(self.running):
             if budget <= 0:
                 break
-            if sequence not in self.running or self._has_nothing_to_do(sequence):
+            if sequence not in self.running:
                 continue
-            tokens = 1
-            if not sequence.decoding:
-                tokens = min(sequence.target - sequence.computed, limit, budget)
+            tokens = 1 if sequence.decoding else self._chunk(sequence, min(limit, budget))
+            if not tokens:
+                continue
             blocks = self._blocks_for(sequence, tokens)
             while self.store.free - promised < blocks and sequence in self.running:
                 refund = shares.pop(self._preempt(step), (0, 0))
@@ -268,9 +278,18 @@ class Scheduler:
                 step.skipped.append(sequence)
         return {each: tokens for each, (tokens, _) in shares.items() if not each.decoding}
 
-    def _has_nothing_to_do(self, sequence: Sequence) -> bool:
-        """Whether it only waits for its last token to come out."""
-        return not sequence.decoding and sequence.computed >= sequence.target
+    def _chunk(self, sequence: Sequence, budget: int) -> int:
+        """Tokens of its prefill that a step with ``budget`` tokens left computes; 0: none.
+
+        As long as states are to be kept, chunks end at block boundaries, and
+        at every boundary of which the state is kept.
+        """
+        end = min(sequence.target, sequence.computed + budget)
+        for stop in sequence.stops:
+            if stop > sequence.computed:
+                end = stop if end >= stop else end - end % self._block_size
+                break
+        return max(0, end - sequence.computed)
 
     def _blocks_for(self, sequence: Sequence, tokens: int) -> int:
         """New blocks that the next ``tokens`` of a running sequence need."""
@@ -278,10 +297,9 @@ class Scheduler:
             self.batch.settle(sequence)
         return self._blocks(sequence.computed + tokens) - self._blocks(sequence.computed)
 
-    def _compute(self, sequence: Sequence, budget: int, step: Step, filled: list[Sequence]) -> int:
+    def _compute(self, sequence: Sequence, chunk: int, step: Step, filled: list[Sequence]) -> int:
         """Compute the next chunk of a prompt whose blocks are known to be free."""
         start = sequence.computed
-        chunk = min(sequence.target - start, budget)
         end = start + chunk
         blocks = self._blocks(end)
         holding = sequence.holding
@@ -303,6 +321,8 @@ class Scheduler:
                 self._prefilling.remove(sequence)
         elif sequence not in self._prefilling:
             self._prefilling.append(sequence)
+        if chunk and end in sequence.stops:
+            self._due.append((sequence.route, end // self._block_size))
         return chunk
 
     def _admit(self, budget: int, limit: int, step: Step, filled: list[Sequence]) -> None:
@@ -315,9 +335,8 @@ class Scheduler:
                 break
             sequence = self.waiting[0]
             route = path(sequence.answer, sequence.target)
-            most = min(limit, budget)
-            hit, fits = self._gate(sequence, route, most)
-            if not fits:
+            hit, chunk = self._gate(sequence, route, min(limit, budget))
+            if not chunk:
                 self._stuck = True
                 break
             self.waiting.take()
@@ -325,36 +344,51 @@ class Scheduler:
             self.running[sequence] = None
             sequence.admission = self._admissions
             self._admissions += 1
+            if hit and self._keeps_states:
+                self.store.use_checkpoint(route, hit)
             self.store.acquire(sequence.holding, route, hit)
-            sequence.computed = hit * self._block_size
+            self.store.allocate(self._state_blocks)
             if sequence.attempt.preemptions == 0:
                 sequence.attempt.cached_tokens = min(sequence.computed, sequence.prompt_tokens)
             admitted.append(sequence)
-            budget -= self._compute(sequence, most, step, filled)
+            budget -= self._compute(sequence, chunk, step, filled)
         step.admitted = tuple(admitted)
 
-    def _gate(self, sequence: Sequence, route: list[Segment], budget: int) -> tuple[int, bool]:
-        """Cached leading blocks of a waiting request, and whether it may be admitted.
+    def _gate(self, sequence: Sequence, route: list[Segment], budget: int) -> tuple[int, int]:
+        """Cached leading blocks of a waiting request, and its first chunk if it may be admitted.
 
         All its known tokens must fit into the free blocks (with
         ``reserveFullPrompt``; else its first chunk), hits that nobody holds
         included, since they leave the free queue; beside what runs, the
-        watermark must stay free.
+        watermark must stay free. The chunk is 0 otherwise.
         """
-        hit = idle = 0
-        if self._caching:
-            for node, _ in route:
-                if node in self._writers:
-                    self._catch_up(node, ahead=1)
-            limit = (sequence.target - 1) // self._block_size
-            hit, idle = self.store.lookup(route, limit)
-        gate_tokens = sequence.target
-        if not self._reserve_full_prompt:
-            gate_tokens = min(gate_tokens, hit * self._block_size + budget)
-        needed = self._blocks(gate_tokens) - hit + idle
+        hit, idle = self._find(sequence, route) if self._caching else (0, 0)
+        sequence.computed = hit * self._block_size
+        chunk = self._chunk(sequence, budget)
+        tokens = sequence.target if self._reserve_full_prompt else sequence.computed + chunk
+        needed = self._blocks(tokens) - hit + idle + self._state_blocks
         if self.running:
             needed += self._watermark_blocks
-        return hit, needed <= self.store.free
+        return hit, chunk if needed <= self.store.free else 0
+
+    def _find(self, sequence: Sequence, route: list[Segment]) -> tuple[int, int]:
+        """Cached leading blocks that a waiting request can use, those of them that nobody holds.
+
+        The last known token is always computed. Where states are kept, what is
+        cached is of use up to the last state; the next are kept where the
+        request leaves what is cached, and at its last block boundary.
+        """
+        for node, _ in route:
+            if node in self._writers:
+                self._catch_up(node, ahead=1)
+        limit = (sequence.target - 1) // self._block_size
+        shared, idle = self.store.lookup(route, limit)
+        if not self._keeps_states:
+            return shared, idle
+        hit = self.store.checkpoint_before(route, shared)
+        stops = sorted({shared, limit} - {0, hit})
+        sequence.stops = [stop * self._block_size for stop in stops]
+        return self.store.lookup(route, hit)
 
     def _blocked(self) -> bool:
         """Whether the head of the queue cannot be admitted before the batch changes."""

@@ -59,6 +59,8 @@ class Features:
     continuations: bool
     bursts: bool
     long_answers: bool
+    unhashed_first: bool
+    states: bool
     async_scheduling: bool
     chunk_limit: bool
     watermark: bool
@@ -66,7 +68,7 @@ class Features:
     priorities: bool
 
 
-features = st.builds(Features, *[st.booleans()] * 14)
+features = st.builds(Features, *[st.booleans()] * 16)
 
 
 @st.composite
@@ -129,7 +131,10 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
     kv_blocks = draw(st.integers(4, 40)) * (8 if kinds.long_answers else 1)
     block_size = draw(st.integers(1, 16))
     longest = min(LONGEST_PROMPT, kv_blocks * block_size)
-    budget = draw(st.integers(2, 64))
+    state_blocks = draw(st.integers(0, min(3, kv_blocks - 1))) if kinds.states else 0
+    prompt_tail = state_blocks > 0 and draw(st.booleans())
+    least = block_size if prompt_tail else 1
+    budget = draw(st.integers(max(2, least), 64))
     return Settings(
         step_time,
         kv_blocks=kv_blocks,
@@ -139,7 +144,10 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
         max_model_len=draw(st.integers(1, longest + 40)) if kinds.model_limit else None,
         reserve_full_prompt=kinds.whole_prompt_gate,
         enable_prefix_caching=kinds.caching,
-        long_prefill_token_threshold=draw(st.integers(1, 40)) if kinds.chunk_limit else 0,
+        evict_unhashed_first=kinds.unhashed_first,
+        prompt_tail=prompt_tail,
+        state_blocks=state_blocks,
+        long_prefill_token_threshold=draw(st.integers(least, 40)) if kinds.chunk_limit else 0,
         watermark=draw(st.sampled_from((0.05, 0.25, 0.5))) if kinds.watermark else 0.0,
         max_num_queued_reqs=draw(st.none() | st.integers(1, 6)) if kinds.queue_limits else None,
         max_num_queued_tokens=draw(st.none() | st.integers(1, 200)) if kinds.queue_limits else None,
