@@ -15,6 +15,8 @@ from functools import partial
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
 from sim.pod.batch import Sequence
+from sim.pod.gauges import Gauges
+from sim.pod.intake import Intake
 from sim.pod.scheduler import Scheduler, Step
 from sim.pod.spec import Vllm
 from sim.pod.steptime import Span, StepTime
@@ -34,10 +36,9 @@ class Pod:
         self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
         self._async = engine.async_scheduling
-        self._most_requests = engine.max_num_queued_reqs
-        self._most_tokens = engine.max_num_queued_tokens
+        self._intake = Intake(engine)
+        self._gauges = Gauges()
         self._sequences: dict[Attempt, Sequence] = {}
-        self._unanswered_tokens = 0  # of the prompts of those without a first token
         self._start_s = 0.0  # of the step or span in flight
         self._end_s = 0.0  # of the step or span in flight, as planned or cut
         self._steps = 0  # steps in flight: 0 when idle
@@ -49,12 +50,6 @@ class Pod:
         self._plan = 0  # number of the present plan: wake-ups of older ones are stale
         self._planning = False  # a planning event is on its way
         self._cancelled: list[Sequence] = []
-        self._waiting_scheduled = 0  # queue as the latest scheduling left it
-        self._left_queue = 0  # those of them whose clients have gone since
-        self._arrivals_scheduled = 0  # attempts that had arrived by the latest scheduling
-        self._published_waiting = 0
-        self._published_running = 0
-        self._published_held = 0  # KV blocks
         self._emitted = 0
         self._computed = 0
         self._finished_steps = 0
@@ -69,26 +64,17 @@ class Pod:
         as many requests or prompt tokens as it may.
         """
         prompt_tokens = attempt.request.prompt.tokens
-        refusal = self._scheduler.refusal(prompt_tokens)
+        refusal = self._intake.refusal(prompt_tokens)
         if refusal is not None:
-            self._end(attempt, Status.REJECTED, self._kernel.now_s, HttpStatus.BAD_REQUEST, refusal)
+            self._end(attempt, Status.REJECTED, self._kernel.now_s, *refusal)
             return
-        if self._is_full():
-            now_s, status = self._kernel.now_s, HttpStatus.UNAVAILABLE
-            self._end(attempt, Status.REJECTED, now_s, status, Reason.QUEUE_FULL)
-            return
-        self._sequences[attempt] = self._scheduler.enqueue(attempt)
-        self._unanswered_tokens += prompt_tokens
+        self._intake.take(prompt_tokens)
+        limit = self._intake.output_limit(prompt_tokens)
+        self._sequences[attempt] = self._scheduler.enqueue(attempt, limit)
         if self._steps == 0:
             self._plan_at(self._kernel.now_s)
         elif self._span is not None:
             self._cut_for_arrival(self._span)
-
-    def _is_full(self) -> bool:
-        requests, tokens = self._most_requests, self._most_tokens
-        return (requests is not None and len(self._sequences) >= requests) or (
-            tokens is not None and self._unanswered_tokens >= tokens
-        )
 
     def cancel(self, attempt: Attempt) -> None:
         """Forget an attempt whose client has left.
@@ -98,8 +84,7 @@ class Pod:
         """
         sequence = self._sequences.pop(attempt)
         attempt.emitted_tokens = self._emitted_by(sequence)
-        if attempt.first_token_s is None:
-            self._unanswered_tokens -= sequence.prompt_tokens
+        self._intake.leave(sequence.prompt_tokens if attempt.first_token_s is None else 0)
         if self._steps and self._awaits_token(sequence):
             self._lost += 1
         sequence.cancelled = True
@@ -111,26 +96,22 @@ class Pod:
             if self._steps == 0:
                 self._release(self._drop_cancelled())
         elif not finishing:
-            self._leave_queue(sequence)
+            self._scheduler.waiting.remove(sequence)
+            if self._steps:
+                self._gauges.leave_queue(sequence)
         if self._span is not None:
             self._cut(self._span, self._span.steps_until(self._kernel.now_s) + 1)
 
-    def _leave_queue(self, sequence: Sequence) -> None:
-        """A client that leaves during a step is not in the queue published at its end."""
-        if self._steps and sequence.arrival < self._arrivals_scheduled:
-            self._left_queue += 1
-        self._scheduler.waiting.remove(sequence)
-
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
-        waiting, running = self._published_waiting, self._published_running
-        held, capacity = self._published_held, self._scheduler.store.capacity
+        gauges, scheduler = self._gauges, self._scheduler
+        waiting, running, held = gauges.waiting, gauges.running, gauges.held
         if self._span is not None:
             done = self._steps_done(self._span, now_s)
             if done:
-                waiting, running = self._waiting_scheduled, len(self._scheduler.running)
-                held = self._scheduler.store.held + self._batch.blocks_for(done)
-        return Published(waiting, running, held / capacity)
+                waiting, running = gauges.scheduled, len(scheduler.running)
+                held = scheduler.store.held + self._batch.blocks_for(done)
+        return Published(waiting, running, held / scheduler.store.capacity)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all before ``now_s``, which must be the present instant."""
@@ -220,8 +201,7 @@ class Pod:
         for sequence in step.admitted:
             if sequence.attempt.scheduled_s is None:
                 sequence.attempt.scheduled_s = now_s
-        self._waiting_scheduled = len(scheduler.waiting)
-        self._arrivals_scheduled = scheduler.arrivals
+        self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
         return step
 
     def _goes_on(self) -> bool:
@@ -248,8 +228,7 @@ class Pod:
             context_tokens -= batch.decoders
         self._steps = steps
         self._giving = batch.decoders
-        self._waiting_scheduled = len(self._scheduler.waiting)
-        self._arrivals_scheduled = self._scheduler.arrivals
+        self._gauges.schedule(len(self._scheduler.waiting), self._scheduler.arrivals)
         self._span = self._steptime.span(start_s, batch.decoders, context_tokens)
         self._wake_at(self._span.end_s(steps))
 
@@ -284,10 +263,7 @@ class Pod:
                 self._answer(sequence, now_s)
         if ended or left:
             self._release(ended + left)
-        self._published_waiting = self._waiting_scheduled - self._left_queue
-        self._left_queue = 0
-        self._published_running = len(scheduler.running)
-        self._published_held = scheduler.store.held
+        self._gauges.publish(len(scheduler.running), scheduler.store.held)
         for sequence in ended:
             self._complete(sequence, now_s, Reason.LENGTH if sequence.truncated else None)
 
@@ -310,7 +286,7 @@ class Pod:
         """The step that completed its prefill gives ``sequence`` a token."""
         attempt = sequence.attempt
         if not sequence.cancelled and attempt.first_token_s is None:
-            self._unanswered_tokens -= sequence.prompt_tokens
+            self._intake.answer(sequence.prompt_tokens)
             attempt.first_token_s = now_s
             attempt.listener.first_token(attempt)
 
@@ -333,6 +309,7 @@ class Pod:
     def _complete(self, sequence: Sequence, now_s: float, end_reason: str | None) -> None:
         attempt = sequence.attempt
         del self._sequences[attempt]
+        self._intake.leave(0)
         attempt.emitted_tokens = sequence.output_tokens
         self._end(attempt, Status.COMPLETED, now_s, HttpStatus.OK, end_reason)
 

@@ -16,12 +16,14 @@ fills can be found that much later.
 
 from dataclasses import dataclass, field
 
-from sim.content import Node, Segment, path
+from sim.content import Segment, path
 from sim.extents import ExtentStore
+from sim.pod.answers import Answers
 from sim.pod.batch import Batch, Sequence
+from sim.pod.gate import Gate
 from sim.pod.spec import Vllm, kv_blocks
 from sim.pod.waiting import ByPriority, FirstCome
-from sim.request import Attempt, Reason
+from sim.request import Attempt
 
 
 @dataclass(slots=True)
@@ -60,44 +62,26 @@ class Scheduler:
         self.preemptions = 0
         self.recomputed_tokens = 0
         self._ahead = int(engine.async_scheduling)  # steps from the last complete one to the tokens
+        self._answers = Answers(
+            self.store, self.batch, engine.enable_prefix_caching, unknown=self._ahead
+        )
+        self._gate = Gate(engine, self.store, self._answers)
         self._cap = min(engine.max_num_seqs, engine.max_num_batched_tokens)
         self._prefilling: list[Sequence] = []
-        self._writers: dict[Node, list[Sequence]] = {}
         self._admissions = 0
         self._youngest_decoder = -1  # no later admission has ever decoded
-        self._caching = engine.enable_prefix_caching
         self._block_size = engine.block_size
         self._state_blocks = engine.state_blocks
-        self._keeps_states = engine.prefix_retention == "prompt-tail" and self._caching
         self._due: list[tuple[list[Segment], int]] = []  # states that the last step has computed
         self._budget = engine.max_num_batched_tokens
         self._threshold = engine.long_prefill_token_threshold
-        self._watermark_blocks = int(engine.watermark * blocks)
-        pod_tokens = (blocks - engine.state_blocks) * engine.block_size
-        model_tokens = engine.max_model_len or pod_tokens + 1
-        self._longest_prompt = min(model_tokens, pod_tokens)
-        # The last token of a sequence is never fed back: it needs no KV.
-        self._longest_sequence = min(model_tokens, pod_tokens + 1)
-        self._reserve_full_prompt = engine.reserve_full_prompt
         self._stuck = False  # the last try to admit the head of the queue failed
 
-    def refusal(self, prompt_tokens: int) -> str | None:
-        """Why a prompt of this length can never be served; None when it can."""
-        return Reason.PROMPT_TOO_LONG if prompt_tokens > self._longest_prompt else None
-
-    def enqueue(self, attempt: Attempt) -> Sequence:
-        """A new request waits.
-
-        It ends with ``length`` where it would exceed the model limit, or where
-        its next token would need more blocks than the whole pod has, but not
-        before its first token.
-        """
-        request = attempt.request
-        wanted = request.output_tokens
-        limit = max(1, self._longest_sequence - request.prompt.tokens)
-        truncated = wanted > limit
+    def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
+        """A new request waits, to be answered with at most ``limit`` tokens."""
+        wanted = attempt.request.output_tokens
         overrun = self._ahead if wanted < limit else 0
-        sequence = Sequence(attempt, self.arrivals, min(wanted, limit), truncated, overrun)
+        sequence = Sequence(attempt, self.arrivals, min(wanted, limit), wanted > limit, overrun)
         self.arrivals += 1
         self.waiting.put(sequence)
         return sequence
@@ -159,11 +143,9 @@ class Scheduler:
     def remove(self, sequence: Sequence) -> None:
         """``sequence`` leaves the running set; its blocks are free, tail first."""
         del self.running[sequence]
-        if sequence.decoding:
-            self.batch.leave(sequence)
-        elif sequence in self._prefilling:
+        if sequence in self._prefilling:
             self._prefilling.remove(sequence)
-        self._stop_writing(sequence)
+        self._answers.stop(sequence)
         self.store.give_back(self._state_blocks)
         self.store.release(sequence.holding)
 
@@ -171,18 +153,8 @@ class Scheduler:
 
     def _start_decoding(self, sequence: Sequence) -> None:
         """The prefill of ``sequence`` is done and it has tokens to go."""
-        self.batch.join(sequence)
+        self._answers.start(sequence)
         self._youngest_decoder = max(self._youngest_decoder, sequence.admission)
-        self._writers.setdefault(sequence.answer, []).append(sequence)
-
-    def _stop_writing(self, sequence: Sequence) -> None:
-        """``sequence`` decodes no more; what it has generated can be found."""
-        self._catch_up(sequence.answer, ahead=0)
-        writers = self._writers.get(sequence.answer)
-        if writers is not None and sequence in writers:
-            writers.remove(sequence)
-            if not writers:
-                del self._writers[sequence.answer]
 
     def _ended(self, through: list[Sequence]) -> list[Sequence]:
         """Those of ``through`` that have their last token now, and those that were finishing."""
@@ -190,12 +162,11 @@ class Scheduler:
             return through
         for sequence in self.finishing:
             if sequence in self.running:
-                self._catch_up(sequence.answer, ahead=0)
-                self._write(sequence, sequence.computed)
+                self._answers.complete(sequence)
         ended = [*self.finishing, *(each for each in through if each.overrun)]
         self.finishing = [each for each in through if not each.overrun and not each.cancelled]
         for sequence in self.finishing:
-            self._stop_writing(sequence)
+            self._answers.stop(sequence)
         return ended
 
     # -- parts of a step ------------------------------------------------------------------
@@ -213,8 +184,8 @@ class Scheduler:
         chunks: dict[Sequence, int] = {}
         short = False
         for sequence in self._prefilling:
-            wanted = self._chunk(sequence, limit)
-            chunk = wanted if wanted <= budget else self._chunk(sequence, budget)
+            wanted = self._gate.chunk(sequence, limit)
+            chunk = wanted if wanted <= budget else self._gate.chunk(sequence, budget)
             short = short or chunk < wanted
             if chunk:
                 chunks[sequence] = chunk
@@ -226,7 +197,7 @@ class Scheduler:
             self.store.allocate(decode_blocks)
         for sequence, chunk in chunks.items():
             for node, _ in sequence.route:
-                self._catch_up(node, ahead=1)
+                self._answers.catch_up(node, ahead=1)
             self._compute(sequence, chunk, step, filled)
         return budget
 
@@ -250,7 +221,7 @@ class Scheduler:
                 break
             if sequence not in self.running:
                 continue
-            tokens = 1 if sequence.decoding else self._chunk(sequence, min(limit, budget))
+            tokens = 1 if sequence.decoding else self._gate.chunk(sequence, min(limit, budget))
             if not tokens:
                 continue
             blocks = self._blocks_for(sequence, tokens)
@@ -273,23 +244,9 @@ class Scheduler:
             if sequence in shares:
                 self.store.allocate(shares[sequence][1])
             else:
-                self.batch.leave(sequence)
-                self._stop_writing(sequence)
+                self._answers.stop(sequence)
                 step.skipped.append(sequence)
         return {each: tokens for each, (tokens, _) in shares.items() if not each.decoding}
-
-    def _chunk(self, sequence: Sequence, budget: int) -> int:
-        """Tokens of its prefill that a step with ``budget`` tokens left computes; 0: none.
-
-        As long as states are to be kept, chunks end at block boundaries, and
-        at every boundary of which the state is kept.
-        """
-        end = min(sequence.target, sequence.computed + budget)
-        for stop in sequence.stops:
-            if stop > sequence.computed:
-                end = stop if end >= stop else end - end % self._block_size
-                break
-        return max(0, end - sequence.computed)
 
     def _blocks_for(self, sequence: Sequence, tokens: int) -> int:
         """New blocks that the next ``tokens`` of a running sequence need."""
@@ -312,7 +269,7 @@ class Scheduler:
         fresh_from = start + repeated
         attempt.computed_tokens += max(0, min(end, sequence.prompt_tokens) - fresh_from)
         sequence.computed = end
-        self._write(sequence, sequence.computed)
+        self._answers.write(sequence, sequence.computed)
         step.prefill_tokens += chunk
         step.pairs += chunk * (start + chunk / 2)
         if end == sequence.target:
@@ -335,7 +292,7 @@ class Scheduler:
                 break
             sequence = self.waiting[0]
             route = path(sequence.answer, sequence.target)
-            hit, chunk = self._gate(sequence, route, min(limit, budget))
+            hit, chunk = self._gate.admits(sequence, route, min(limit, budget), bool(self.running))
             if not chunk:
                 self._stuck = True
                 break
@@ -344,7 +301,7 @@ class Scheduler:
             self.running[sequence] = None
             sequence.admission = self._admissions
             self._admissions += 1
-            if hit and self._keeps_states:
+            if hit and self._gate.keeps_states:
                 self.store.use_checkpoint(route, hit)
             self.store.acquire(sequence.holding, route, hit)
             self.store.allocate(self._state_blocks)
@@ -354,42 +311,6 @@ class Scheduler:
             budget -= self._compute(sequence, chunk, step, filled)
         step.admitted = tuple(admitted)
 
-    def _gate(self, sequence: Sequence, route: list[Segment], budget: int) -> tuple[int, int]:
-        """Cached leading blocks of a waiting request, and its first chunk if it may be admitted.
-
-        All its known tokens must fit into the free blocks (with
-        ``reserveFullPrompt``; else its first chunk), hits that nobody holds
-        included, since they leave the free queue; beside what runs, the
-        watermark must stay free. The chunk is 0 otherwise.
-        """
-        hit, idle = self._find(sequence, route) if self._caching else (0, 0)
-        sequence.computed = hit * self._block_size
-        chunk = self._chunk(sequence, budget)
-        tokens = sequence.target if self._reserve_full_prompt else sequence.computed + chunk
-        needed = self._blocks(tokens) - hit + idle + self._state_blocks
-        if self.running:
-            needed += self._watermark_blocks
-        return hit, chunk if needed <= self.store.free else 0
-
-    def _find(self, sequence: Sequence, route: list[Segment]) -> tuple[int, int]:
-        """Cached leading blocks that a waiting request can use, those of them that nobody holds.
-
-        The last known token is always computed. Where states are kept, what is
-        cached is of use up to the last state; the next are kept where the
-        request leaves what is cached, and at its last block boundary.
-        """
-        for node, _ in route:
-            if node in self._writers:
-                self._catch_up(node, ahead=1)
-        limit = (sequence.target - 1) // self._block_size
-        shared, idle = self.store.lookup(route, limit)
-        if not self._keeps_states:
-            return shared, idle
-        hit = self.store.checkpoint_before(route, shared)
-        stops = sorted({shared, limit} - {0, hit})
-        sequence.stops = [stop * self._block_size for stop in stops]
-        return self.store.lookup(route, hit)
-
     def _blocked(self) -> bool:
         """Whether the head of the queue cannot be admitted before the batch changes."""
         budget = self._budget - self.batch.decoders
@@ -397,9 +318,9 @@ class Scheduler:
             return True
         head = self.waiting[0]
         route = path(head.answer, head.target)
-        if any(node in self._writers for node, _ in route):
+        if any(self._answers.grow_on(node) for node, _ in route):
             return False  # what is being generated may become part of its hit at any step
-        return not self._gate(head, route, min(self._chunk_limit(), budget))[1]
+        return not self._gate.admits(head, route, min(self._chunk_limit(), budget), True)[1]
 
     def _preempt(self, step: Step) -> Sequence:
         """Throw out whom the policy says: it will compute everything again."""
@@ -420,37 +341,6 @@ class Scheduler:
         elif sequence not in self.finishing:
             self.finishing.append(sequence)  # its last token is on its way
         return sequence
-
-    def _catch_up(self, node: Node, ahead: int) -> None:
-        """Make findable what has been generated on ``node``, up to ``ahead`` steps from now.
-
-        Several requests may generate the same text. Who is further on was
-        there first; what the others have of the same is a copy.
-        """
-        writers = self._writers.get(node)
-        if writers is None:
-            return
-        for writer in writers:
-            self.batch.settle(writer)
-        if len(writers) > 1:
-            writers = sorted(writers, key=lambda writer: (-writer.computed, writer.admission))
-        for writer in writers:
-            self._write(writer, writer.computed + ahead, self._ahead)
-
-    def _write(self, sequence: Sequence, computed: int, unknown: int = 0) -> None:
-        """Put the full blocks of the first ``computed`` tokens of ``sequence`` into the cache.
-
-        The text of the last ``unknown`` of them is not known yet.
-        """
-        holding = sequence.holding
-        holding.blocks = max(holding.blocks, self._blocks(computed))
-        content = (computed - unknown) // self._block_size
-        sequence.high_water = max(sequence.high_water, sequence.computed)
-        if content > holding.content and self._caching:
-            route = sequence.route
-            if computed > sequence.target:
-                route = path(sequence.answer, computed)
-            self.store.extend(holding, route, content)
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self._block_size)
