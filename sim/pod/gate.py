@@ -11,13 +11,11 @@ class Gate:
     """The settings that decide on admissions and on the size of chunks."""
 
     def __init__(self, engine: Vllm, store: ExtentStore, answers: Answers) -> None:
-        self.keeps_states = (
-            engine.prefix_retention == "prompt-tail" and engine.enable_prefix_caching
-        )
+        self._caching = engine.enable_prefix_caching
+        self.keeps_states = self._caching and engine.prefix_retention == "prompt-tail"
         self._store = store
         self._answers = answers
         self._block_size = engine.block_size
-        self._caching = engine.enable_prefix_caching
         self._state_blocks = engine.state_blocks
         self._reserve_full_prompt = engine.reserve_full_prompt
         self._watermark_blocks = int(engine.watermark * store.capacity)

@@ -165,7 +165,7 @@ class Pod:
             if self._applied is None:
                 return
             scheduler.complete(self._applied)
-        if self._goes_on() and scheduler.decodes_only():
+        if (self._applied is None or self._goes_on(self._applied)) and scheduler.decodes_only():
             steps = scheduler.steps_with_blocks(batch.next_end())
             if steps:
                 self._start_span(start_s, steps)
@@ -204,14 +204,8 @@ class Pod:
         self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
         return step
 
-    def _goes_on(self) -> bool:
-        """Whether the step about to start is a decode of the very batch that is there now.
-
-        Always so when it is not scheduled yet.
-        """
-        step = self._applied
-        if step is None:
-            return True
+    def _goes_on(self, step: Step) -> bool:
+        """Whether ``step``, scheduled before, is a decode of the very batch that is there now."""
         batch = self._batch
         return (
             not step.prefill_tokens
@@ -254,9 +248,12 @@ class Pod:
         self._emitted += self._steps * self._giving - self._lost
         self._lost = 0
         flown = self._applied if self._async else self._planned
-        ended = [sequence for sequence in self._complete_plan() if not sequence.cancelled]
+        ended = self._complete_plan()
         self._steps = 0
-        left = self._drop_cancelled() if self._cancelled else []
+        left: list[Sequence] = []
+        if self._cancelled:
+            ended = [sequence for sequence in ended if not sequence.cancelled]
+            left = self._drop_cancelled()
         if flown is not None:
             self._computed += flown.prefill_tokens
             for sequence in flown.filled:

@@ -14,7 +14,7 @@ text of a token is known one step after it was scheduled, so blocks that it
 fills can be found that much later.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sim.content import Segment, path
 from sim.extents import ExtentStore
@@ -38,8 +38,8 @@ class Step:
     admitted: tuple[Sequence, ...] = ()
     preempted: bool = False
     # decoding before this step was scheduled, and not in it
-    skipped: list[Sequence] = field(default_factory=list)  # for want of budget
-    interrupted: list[Sequence] = field(default_factory=list)  # preempted
+    skipped: tuple[Sequence, ...] = ()  # for want of budget
+    interrupted: tuple[Sequence, ...] = ()  # preempted
 
     @property
     def is_empty(self) -> bool:
@@ -123,7 +123,7 @@ class Scheduler:
                 self._start_decoding(sequence)
             else:
                 through.append(sequence)
-        return self._ended(through)
+        return self._ended(through) if self._ahead else through
 
     def take_back(self, step: Step) -> None:
         """Forget an empty step, in which somebody only had to make room for nobody."""
@@ -134,7 +134,8 @@ class Scheduler:
         """The same for a span of ``steps`` decode steps, whose blocks are known to be there."""
         self.store.allocate(self.batch.blocks_for(steps))
         self.batch.advance(steps)
-        return self._ended(self.batch.pop_ended())
+        through = self.batch.pop_ended()
+        return self._ended(through) if self._ahead else through
 
     def steps_with_blocks(self, limit: int) -> int:
         """How many decode steps, at most ``limit``, find their blocks."""
@@ -157,9 +158,7 @@ class Scheduler:
         self._youngest_decoder = max(self._youngest_decoder, sequence.admission)
 
     def _ended(self, through: list[Sequence]) -> list[Sequence]:
-        """Those of ``through`` that have their last token now, and those that were finishing."""
-        if not self._ahead:
-            return through
+        """Async: those of ``through`` that have their last token now, and who was finishing."""
         for sequence in self.finishing:
             if sequence in self.running:
                 self._answers.complete(sequence)
@@ -245,7 +244,7 @@ class Scheduler:
                 self.store.allocate(shares[sequence][1])
             else:
                 self._answers.stop(sequence)
-                step.skipped.append(sequence)
+                step.skipped += (sequence,)
         return {each: tokens for each, (tokens, _) in shares.items() if not each.decoding}
 
     def _blocks_for(self, sequence: Sequence, tokens: int) -> int:
@@ -326,7 +325,7 @@ class Scheduler:
         """Throw out whom the policy says: it will compute everything again."""
         sequence = self.waiting.victim(self.running)
         if sequence.decoding:
-            step.interrupted.append(sequence)
+            step.interrupted += (sequence,)
         self.remove(sequence)
         sequence.target = sequence.prompt_tokens + sequence.emitted
         sequence.computed = 0
