@@ -11,7 +11,7 @@ from sim.ports import WorkloadContext
 from sim.request import Request
 from sim.scenario.fields import Model, PositiveDuration, count
 
-Priority: TypeAlias = count(-(10**6), 10**6)  # type: ignore[valid-type]
+Priority: TypeAlias = count(-1000, 1000)  # type: ignore[valid-type]
 
 
 class ClientSpec(Model):
