@@ -29,15 +29,31 @@ DEFAULT_THEORY = Path("scenarios", "theory")
     help=f"Compare podsim with queueing theory; FILE is a folder, {DEFAULT_THEORY.as_posix()} "
     "when missing.",
 )
+@click.option(
+    "--measured", is_flag=True, help="Compare podsim with what real engines did; takes no FILE."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
-def command(file: Path | None, settings: tuple[str, ...], theory: bool, as_json: bool) -> None:
+def command(
+    file: Path | None, settings: tuple[str, ...], theory: bool, measured: bool, as_json: bool
+) -> None:
     """Check the scenario FILE without running it; list every fault, or what would be run.
 
     With --theory run the scenarios of textbook queues through the whole stack,
     and compare with recursions on the same samples, request by request, then
     with formulas, by 99 % t intervals over seeds. One row per comparison;
     exit code 4, a bug in podsim, when a row is not within its bound.
+
+    With --measured run what was recorded and measured on real GPUs, and compare;
+    again exit code 4 when a bound does not hold.
     """
+    if measured:
+        if theory or settings or file is not None:
+            raise click.UsageError("--measured is about its own data: give no FILE and no --set")
+        from sim.cli import measured as comparison
+
+        if not comparison.report(as_json):
+            raise click.exceptions.Exit(ExitCode.INVARIANT)
+        return
     if theory:
         if settings:
             raise click.UsageError("--theory is about its scenarios as they are: give no --set")
