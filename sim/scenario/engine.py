@@ -1,21 +1,61 @@
 """What is common to all kinds of engines: hardware, model, step time."""
 
+from itertools import pairwise
 from typing import Annotated, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from sim.scenario.fields import Bytes, DottedName, Model, real, refuse, whole
+from sim.scenario.fields import Bytes, DottedName, Model, PositiveTokens, real, refuse, whole
 
 # What lies further apart than this is a slip of units, and vanishes beside the rest of a sum.
 Coefficient: TypeAlias = Annotated[float, real(1e-6, 1e6, or_zero=True)]
+
+
+class Curve(Model):
+    """ms by the tokens that a step computes, prefill and decode together: P + B.
+
+    Straight between the points; below the first one its value, beyond the last
+    one on at the slope of the last two.
+    """
+
+    tokens: tuple[PositiveTokens, ...] = Field(description="Where the points lie, rising.")
+    ms: tuple[Coefficient, ...] = Field(description="The curve at these points.")
+
+    @model_validator(mode="after")
+    def _is_a_curve(self) -> Self:
+        points, values = len(self.tokens), len(self.ms)
+        problems = []
+        if points != values:
+            problems.append(("", f"tokens and ms must be equally long; got {points} and {values}"))
+        elif points < 2:
+            problems.append(("", f"at least two points are needed; got {points}"))
+        elif not all(self.ms) or self.ms[-1] < self.ms[-2]:
+            problems.append(("ms", "must be above 0 and not fall at its end"))
+        if any(after <= before for before, after in pairwise(self.tokens)):
+            problems.append(("tokens", "must rise"))
+        refuse(problems)
+        return self
+
+
+class Prefilling(Model):
+    """What a step that prefills costs more, in ms: a + c·S/1e5 + f·B/1e2.
+
+    Its decoding sequences go through the attention kernel of the prefills,
+    which is slower for them.
+    """
+
+    a: Coefficient = Field(default=0.0, description="ms of every such step.")
+    c: Coefficient = Field(default=0.0, description="ms per 100,000 context tokens read.")
+    f: Coefficient = Field(default=0.0, description="ms per 100 decoding sequences.")
 
 
 class StepTime(Model):
     """Cost of one engine step in ms: a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B.
 
     P prefill tokens computed, S context tokens of the decoding sequences,
-    A query-key pairs of the prefill chunks, B decoding sequences. A step that
-    only prefills and one that only decodes must both take time.
+    A query-key pairs of the prefill chunks, B decoding sequences. ``computed``
+    and ``prefilling`` are added where they are given. A step that only
+    prefills and one that only decodes must both take time.
     """
 
     a: Coefficient = Field(description="ms of every step.")
@@ -26,13 +66,21 @@ class StepTime(Model):
     g: Coefficient = Field(
         default=0.0, description="ms per square root of the decoding sequences (experts)."
     )
+    computed: Curve | None = Field(
+        default=None,
+        description="ms by the tokens computed, beside the other terms: what no straight line "
+        "says, as that kernels work in whole tiles.",
+    )
+    prefilling: Prefilling = Field(
+        default=Prefilling(), description="What a step that prefills costs more."
+    )
 
     @model_validator(mode="after")
     def _takes_time(self) -> Self:
         problems = []
-        if not any((self.a, self.b, self.d)):
+        if not any((self.a, self.b, self.d, self.computed, self.prefilling.a)):
             problems.append(("", "a, b or d must be above 0: computing a prompt takes time"))
-        if not any((self.a, self.c, self.f, self.g)):
+        if not any((self.a, self.c, self.f, self.g, self.computed)):
             problems.append(("", "a, c, f or g must be above 0: decoding a token takes time"))
         refuse(problems)
         return self
