@@ -1,0 +1,167 @@
+"""Step times from the kernel tables of a machine: what each layer takes, measured in vLLM.
+
+A step is the sum of its kernels: the dense ones of all layers by the tokens
+computed, attention by what is prefilled and decoded, the output head and the
+sampler by the sequences. The dense ones become the curve over the tokens; what
+is left is fitted by the linear terms, relative to the whole step, over those
+points of the tables that the engine can meet. Nothing here knows a recording.
+"""
+
+import csv
+import gzip
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from sim.pod.spec import Vllm
+from sim.results.arrow import Mask
+from sim.scenario.engine import Curve, Prefilling, StepTime
+from sim.stats import Floats
+
+ONCE_PER_STEP: Final = ("embedding", "final_layernorm")
+TWICE_PER_LAYER: Final = ("layernorm",)
+
+UNTABLED_MS_PER_100_SEQUENCES: Final = 2.0
+"""20 µs that each decoding sequence adds to a step, on every machine, beside its kernels.
+
+The tables are of even batches, kernel by kernel, without the host. A real
+batch is uneven, and its attention waits for the longest context; the host
+schedules, samples and answers each sequence. Both grow with the batch, and
+neither is a time per step: what one sequence alone takes in the recordings is
+what the tables say, within 1 %. Fits of whole engines find 0 to 50 µs (engine
+semantics, section 2); of these, 20 is the one number that was chosen with the
+recordings in sight.
+"""
+
+
+class Attention(NamedTuple):
+    """Attention of one layer: one prompt chunk behind a prefix, beside equal decodes."""
+
+    chunk_tokens: Floats
+    prefix_tokens: Floats
+    decoders: Floats
+    decoder_tokens: Floats
+    time_us: Floats
+
+    def where(self, mask: Mask) -> "Attention":
+        """The rows of ``mask``."""
+        return Attention(*(column[mask] for column in self))
+
+
+class Sweep(NamedTuple):
+    """Times of one kernel by tokens or sequences."""
+
+    at: Floats
+    time_us: Floats
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The kernels of one model on one machine, by name: µs each time that they run."""
+
+    attention: Attention
+    dense: dict[str, Sweep]
+    per_sequence: dict[str, Sweep]
+
+
+def read_tables(folder: Path, name: str) -> Tables:
+    """The files ``kernels.<name>.*.csv.gz`` of ``folder``."""
+    keys = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us")
+    rows = list(_rows(folder / f"kernels.{name}.attention.csv.gz"))
+    columns = (np.array([float(row[key]) for row in rows]) for key in keys)
+    return Tables(
+        Attention(*columns),
+        _sweeps(_rows(folder / f"kernels.{name}.dense.csv.gz"), "tokens"),
+        _sweeps(_rows(folder / f"kernels.{name}.per_sequence.csv.gz"), "sequences"),
+    )
+
+
+def fit(tables: Tables, layers: int, engine: Vllm) -> StepTime:
+    """The step time of a model of ``layers`` layers on the machine of ``tables``.
+
+    ``engine`` says which batches can be: its budget, its most sequences, its KV
+    capacity. Least squares with coefficients that are not negative.
+    """
+    from scipy.optimize import nnls
+
+    curve = _dense(tables.dense, layers)
+    rows = tables.attention.where(_possible(tables.attention, engine))
+    chunk, decoders = rows.chunk_tokens, rows.decoders
+    context = decoders * rows.decoder_tokens
+    pairs = chunk * (rows.prefix_tokens + chunk / 2.0)
+    prefills = (chunk > 0).astype(np.float64)
+    terms = np.column_stack(
+        [
+            np.ones_like(chunk),
+            context / 1e5,
+            pairs / 1e8,
+            decoders / 1e2,
+            prefills,
+            prefills * context / 1e5,
+            prefills * decoders / 1e2,
+        ]
+    )
+    rest_ms = layers * rows.time_us / 1e3
+    rest_ms += _total_us(tables.per_sequence.values(), np.maximum(decoders, 1.0)) / 1e3
+    step_ms = rest_ms + np.interp(chunk + decoders, curve.tokens, curve.ms)
+    scale = terms.max(axis=0)
+    found, _ = nnls(terms / scale / step_ms[:, None], rest_ms / step_ms)
+    a, c, d, f, more, more_context, more_decoders = (_legal(value) for value in found / scale)
+    return StepTime(
+        a=a,
+        c=c,
+        d=d,
+        f=f + UNTABLED_MS_PER_100_SEQUENCES,
+        computed=curve,
+        prefilling=Prefilling(a=more, c=more_context, f=more_decoders),
+    )
+
+
+def _possible(attention: Attention, engine: Vllm) -> Mask:
+    """The batches that the engine can meet; the last token of a sequence needs no KV."""
+    held = attention.decoders * attention.decoder_tokens
+    held = held + attention.chunk_tokens + attention.prefix_tokens
+    computed = attention.decoders + attention.chunk_tokens
+    possible: Mask = attention.decoders <= engine.max_num_seqs
+    possible &= computed <= engine.max_num_batched_tokens
+    possible &= held <= engine.kv_tokens()
+    return possible
+
+
+def _dense(dense: dict[str, Sweep], layers: int) -> Curve:
+    """All dense kernels of a step over the tokens that it computes."""
+    times = dict.fromkeys(dense, layers)
+    times |= {name: 1 for name in ONCE_PER_STEP if name in dense}
+    times |= {name: 2 * layers for name in TWICE_PER_LAYER if name in dense}
+    tokens = next(iter(dense.values())).at
+    total_us = sum(times[name] * np.interp(tokens, *sweep) for name, sweep in dense.items())
+    return Curve(
+        tokens=tuple(int(at) for at in tokens),
+        ms=tuple(float(us) / 1e3 for us in np.asarray(total_us)),
+    )
+
+
+def _total_us(sweeps: Iterable[Sweep], at: Floats) -> Floats:
+    total_us: Floats = np.sum([np.interp(at, *sweep) for sweep in sweeps], axis=0)
+    return total_us
+
+
+def _legal(coefficient: float) -> float:
+    """What is next to nothing beside the other terms is nothing."""
+    return float(coefficient) if coefficient >= 1e-6 else 0.0
+
+
+def _rows(path: Path) -> Iterable[dict[str, str]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _sweeps(rows: Iterable[dict[str, str]], axis: str) -> dict[str, Sweep]:
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        found[row["layer"]].append((float(row[axis]), float(row["time_us"])))
+    return {name: Sweep(*np.array(sorted(points)).T) for name, points in found.items()}
