@@ -16,7 +16,7 @@ from sim.rng import Streams
 from sim.router.proxy import Proxy
 from sim.router.signals import PodColumns, Poller
 from sim.router.views import Policy, PolicyContext
-from sim.scenario.catalog import kv_blocks
+from sim.scenario.capacity import kv_blocks
 from sim.scenario.schema import Backend, Scenario
 
 PROXY_NAME = "proxy-0"

@@ -15,6 +15,7 @@ from sim.pod.steptime import Span, StepTime
 from sim.ports import Published
 from sim.request import Attempt, HttpStatus, Reason, Status
 from sim.results.result import PodTotals
+from sim.scenario.presets import step_time
 from sim.scenario.schema import Engine
 
 
@@ -24,7 +25,7 @@ class Pod:
     def __init__(self, name: str, engine: Engine, kv_blocks: int, kernel: Kernel) -> None:
         self.name = name
         self._kernel = kernel
-        self._steptime = StepTime(engine.step_time)
+        self._steptime = StepTime(step_time(engine))
         self._scheduler = Scheduler(engine, kv_blocks)
         self._batch = self._scheduler.batch
         self._sequences: dict[Attempt, Sequence] = {}

@@ -1,17 +1,17 @@
-"""GPUs and models that podsim knows, and the KV capacity that follows from them."""
+"""GPUs and models that podsim knows, read from ``sim/data``."""
 
-import math
 from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.fields import Bytes, Model, Text
+from sim.scenario.architecture import Architecture
+from sim.scenario.dtypes import Arithmetic
+from sim.scenario.fields import Bytes, Model, PositiveDuration, Text, real
 from sim.scenario.nodes import Mapping, entries, plain
-from sim.scenario.schema import Engine
 from sim.scenario.suggest import suggestion
 from sim.scenario.textfile import decode
 from sim.scenario.translate import translate
@@ -21,80 +21,65 @@ Entry = TypeVar("Entry", bound=Model)
 
 GIB: Final = 2.0**30
 
+MESSAGES_BYTES: Final = (2.0**14, 2.0**21, 2.0**27)
+"""The messages whose all-reduce the catalogue knows: small, of a decode step, of a prefill."""
+
 
 class Gpu(Model):
-    """A GPU: the memory that its driver reports, not the figure on the label."""
+    """A GPU: its data sheet, and what its driver and an all-reduce really give."""
 
-    memory: Bytes = Field(description="Bytes that the driver reports as total.")
-    source: Text = Field(description="Where the number is from.")
-
-
-class ModelWeights(Model):
-    """A model at bf16: bytes of the weights and of the KV cache of one token, over all GPUs."""
-
-    weights: Bytes = Field(description="Bytes of all weights.")
-    kv_per_token: Bytes = Field(description="Bytes of keys and values per token, all layers.")
+    memory: Bytes = Field(description="Bytes that the driver reports, not those on the label.")
+    bandwidth: Bytes = Field(description="Bytes per second of its memory.")
+    teraflops: dict[Arithmetic, Annotated[float, real(1.0, 1e6)]] = Field(
+        description="Peak rate by precision, 1e12 dense operations per second."
+    )
+    all_reduce: dict[
+        Annotated[int, BeforeValidator(int)],
+        tuple[PositiveDuration, PositiveDuration, PositiveDuration],
+    ] = Field(
+        default_factory=dict,
+        description="By the number of GPUs, seconds for messages of 16 KiB, 2 MiB and 128 MiB.",
+    )
+    small_defaults: bool = Field(
+        default=False,
+        description="Whether vLLM gives it the defaults of small GPUs whatever its memory.",
+    )
     source: Text = Field(description="Where the numbers are from.")
+
+    @property
+    def max_num_batched_tokens(self) -> int:
+        """vLLM 0.33's default for its API server (engine semantics, 1.1)."""
+        if self.small_defaults or self.memory < 70 * GIB:
+            return 2048
+        return 16_384 if self.memory >= 160 * GIB else 8192
+
+    @property
+    def max_num_seqs(self) -> int:
+        """vLLM 0.33's default (engine semantics, 1.1)."""
+        return 256 if self.small_defaults or self.memory < 70 * GIB else 1024
 
 
 @cache
 def gpus() -> dict[str, Gpu]:
     """The GPUs by name, sorted; read when first asked for."""
-    return _read("gpus.yaml", Gpu)
+    return read("gpus.yaml", Gpu)
 
 
 @cache
-def models() -> dict[str, ModelWeights]:
+def models() -> dict[str, Architecture]:
     """The models by name, sorted; read when first asked for."""
-    return _read("models.yaml", ModelWeights)
+    return read("models.yaml", Architecture)
 
 
-def kv_blocks(engine: Engine) -> int:
-    """KV blocks of one pod: as given, or what the GPUs' memory leaves beside the weights.
-
-    (gpuMemoryUtilization x tensorParallel x memory - weights - tensorParallel
-    x workspace) / bytes per token / blockSize, rounded down. Raises
-    ``ScenarioError`` for a GPU that is not in the catalogue, for a model that
-    is not when its size is needed, and for one that does not fit; the fault's
-    path is the key of the engine.
-    """
-    faults = []
-    if engine.gpu is not None:
-        faults += _unknown("gpu", engine.gpu, gpus())
-    if engine.kv_blocks is None and engine.model is not None:
-        faults += _unknown("model", engine.model, models())
-    if faults:
-        raise ScenarioError(faults)
-    if engine.kv_blocks is not None:
-        return engine.kv_blocks
-    assert engine.gpu is not None and engine.model is not None
-    model = models()[engine.model]
-    weights = model.weights if engine.weights is None else engine.weights
-    memory = gpus()[engine.gpu].memory
-    usable = engine.gpu_memory_utilization * engine.tensor_parallel * memory
-    free = usable - weights - engine.tensor_parallel * engine.workspace
-    blocks = math.floor(free / model.kv_per_token / engine.block_size)
-    if blocks < 1:
-        raise ScenarioError([Fault("engine", 0, 0, "", _does_not_fit(engine, memory, weights))])
-    return blocks
-
-
-def _unknown(key: str, name: str, known: Collection[str]) -> list[Fault]:
+def unknown(key: str, name: str, known: Collection[str]) -> list[Fault]:
+    """The fault of an engine whose ``key`` has a ``name`` that is not in the catalogue; or none."""
     if name in known:
         return []
     return [Fault("engine", 0, 0, key, f"unknown {key} {name!r}{suggestion(name, known)}")]
 
 
-def _does_not_fit(engine: Engine, memory: float, weights: float) -> str:
-    return (
-        f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} x "
-        f"{memory / GIB:.1f} GiB of {engine.gpu} - {weights / GIB:.1f} GiB of weights - "
-        f"{engine.tensor_parallel} x {engine.workspace / GIB:.1f} GiB of workspace leaves no room "
-        "for one KV block; raise tensorParallel or take a larger gpu"
-    )
-
-
-def _read(name: str, entry: type[Entry]) -> dict[str, Entry]:
+def read(name: str, entry: type[Entry]) -> dict[str, Entry]:
+    """The entries of a file of ``sim/data``, sorted by name."""
     resource = files("sim") / "data" / name
     root = parse(decode(resource.read_bytes(), name), name)
     assert isinstance(root, Mapping)

@@ -9,8 +9,10 @@ field has one. Policies and workloads bring spec models of their own, found by
 from collections import Counter
 from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
+from sim.scenario.catalog import gpus
+from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.fields import (
     DURATION,
     MAX_DURATION_S,
@@ -30,6 +32,7 @@ from sim.scenario.fields import (
 )
 
 MAX_REPLICAS = 10_000
+MAX_TENSOR_PARALLEL = 64
 MAX_SEED = 2**63 - 1
 
 # What lies further apart than this is a slip of units, and vanishes beside the rest of a sum.
@@ -65,13 +68,29 @@ class StepTime(Model):
         return self
 
 
+def _form_of_step_time(value: Any) -> str:
+    return "preset" if isinstance(value, str) else "coefficients"
+
+
+StepTimeForms: TypeAlias = Annotated[
+    Annotated[StepTime, Tag("coefficients")] | Annotated[DottedName, Tag("preset")],
+    Discriminator(_form_of_step_time),
+]
+"""Coefficients, or the name of a preset that has them."""
+
+
 class Engine(Model):
     """One kind of pod: scheduler settings (vLLM's names), step time, KV capacity.
 
-    Give ``kvBlocks``, or ``gpu`` and ``model`` to derive it from the catalogue.
+    Give ``kvBlocks``, or ``gpu`` and ``model`` to derive it from the catalogue;
+    ``stepTime`` likewise.
     """
 
-    step_time: StepTime
+    step_time: StepTimeForms | None = Field(
+        default=None,
+        description="Coefficients of the cost of a step, or the name of a preset "
+        "(`podsim list engines`); derived from the data sheets of gpu and model when missing.",
+    )
     model: DottedName | None = Field(
         default=None,
         description="A model of the catalogue (`podsim list models`); with kvBlocks any name, "
@@ -80,14 +99,22 @@ class Engine(Model):
     gpu: DottedName | None = Field(
         default=None, description="A GPU of the catalogue (`podsim list gpus`)."
     )
-    tensor_parallel: Annotated[int, whole(1, 64)] = Field(default=1, description="GPUs per pod.")
+    tensor_parallel: Annotated[int, whole(1, MAX_TENSOR_PARALLEL)] = Field(
+        default=1, description="GPUs per pod."
+    )
     kv_blocks: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
         default=None, description="KV blocks per pod; derived from gpu and model when missing."
     )
+    weight_dtype: WeightDtype | None = Field(
+        default=None,
+        description="Format of the weights; that of the published ones when missing "
+        "(`podsim list models`).",
+    )
+    kv_cache_dtype: KvDtype = Field(default="bf16", description="Format of the KV cache.")
     weights: Bytes | None = Field(
         default=None,
-        description="Bytes of the weights of all GPUs together, for a model at "
-        "another precision than the catalogue's bf16.",
+        description="Bytes of the weights of all GPUs together, where the KV capacity should "
+        "not take them from model and weightDtype.",
     )
     workspace: Bytes = Field(
         default=4 * 2.0**30, description="Bytes per GPU for activations and CUDA graphs."
@@ -99,14 +126,17 @@ class Engine(Model):
         default=16, description="Tokens per KV block."
     )
     max_num_batched_tokens: Annotated[int, whole(1, 10**9, STARVED)] = Field(
-        default=8192,
-        description="Token budget of a step. podsim's 8192 does not depend on the GPU as vLLM's "
-        "default does (16,384 on a B200): set it to what the fleet runs with.",
+        default_factory=lambda data: _default_tokens(data["gpu"]),
+        description="Token budget of a step. As vLLM 0.33's, the default depends on gpu: 16,384 "
+        "from 160 GiB on, 8,192 from 70 GiB on (not A100, GB10), else 2,048; without gpu 8,192.",
     )
     max_num_seqs: Annotated[int, whole(1, 10**6, STARVED)] = Field(
-        default_factory=lambda data: min(256, data["max_num_batched_tokens"]),
-        description="Most sequences that run at once; 256, capped by maxNumBatchedTokens. It does "
-        "not depend on the GPU as vLLM's default does (1,024 on a B200): set it.",
+        default_factory=lambda data: min(
+            _default_sequences(data["gpu"]), data["max_num_batched_tokens"]
+        ),
+        description="Most sequences that run at once. As vLLM 0.33's, the default depends on gpu: "
+        "1,024 from 70 GiB on (not A100, GB10), else 256; without gpu 256. Capped by "
+        "maxNumBatchedTokens.",
     )
     max_model_len: PositiveTokens | None = Field(
         default=None,
@@ -123,10 +153,15 @@ class Engine(Model):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         problems = []
-        if self.kv_blocks is None and (self.gpu is None or self.model is None):
-            problems.append(
-                ("", "the KV capacity is unknown: give kvBlocks, or both gpu and model")
-            )
+        if self.gpu is None or self.model is None:
+            if self.kv_blocks is None:
+                problems.append(
+                    ("", "the KV capacity is unknown: give kvBlocks, or both gpu and model")
+                )
+            if self.step_time is None:
+                problems.append(
+                    ("", "the step time is unknown: give stepTime, or both gpu and model")
+                )
         if self.max_num_seqs > self.max_num_batched_tokens:
             problems.append(
                 (
@@ -137,6 +172,16 @@ class Engine(Model):
             )
         refuse(problems)
         return self
+
+
+def _default_tokens(gpu: str | None) -> int:
+    known = gpus().get(gpu) if gpu is not None else None
+    return 8192 if known is None else known.max_num_batched_tokens
+
+
+def _default_sequences(gpu: str | None) -> int:
+    known = gpus().get(gpu) if gpu is not None else None
+    return 256 if known is None else known.max_num_seqs
 
 
 class Backend(Model):

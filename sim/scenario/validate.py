@@ -14,8 +14,9 @@ from pydantic import BaseModel, ValidationError
 
 from sim.errors import Fault, ScenarioError
 from sim.registry import Family, Registry
-from sim.scenario import catalog, checks
+from sim.scenario import checks
 from sim.scenario.balancing import policy_node
+from sim.scenario.capacity import kv_blocks
 from sim.scenario.hashing import content_hash
 from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import (
@@ -33,6 +34,7 @@ from sim.scenario.nodes import (
     plain,
     text_of,
 )
+from sim.scenario.presets import step_time
 from sim.scenario.schema import Backend, Engine, Scenario, StepTime, Window
 from sim.scenario.suggest import meant, suggestion
 from sim.scenario.translate import key_names, translate
@@ -125,13 +127,11 @@ class Validator:
     def _engine(self, node: Node, path: Path) -> Checked[Engine]:
         checked = _validated(Engine, plain(node), node, path)
         if checked.value is not None:
-            try:
-                catalog.kv_blocks(checked.value)
-            except ScenarioError as error:
-                for each in error.faults:
-                    at_fault = child(node, each.path) or node
-                    steps = (each.path,) if each.path else ()
-                    checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
+            found = _faults_of(kv_blocks, checked.value) + _faults_of(step_time, checked.value)
+            for each in dict.fromkeys(found):
+                at_fault = child(node, each.path) or node
+                steps = (each.path,) if each.path else ()
+                checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
         return checked
 
     def _backend(self, node: Node, path: Path) -> Checked[Backend]:
@@ -197,6 +197,15 @@ def _validated(model: type[Block], values: Any, node: Node, path: Path) -> Check
         return Checked(model.model_validate(values, by_alias=True, by_name=False))
     except ValidationError as error:
         return Checked(None, translate(error, model, node, path))
+
+
+def _faults_of(what: Callable[[Engine], Any], engine: Engine) -> list[Fault]:
+    """Why ``what`` cannot be had of an engine; nothing when it can."""
+    try:
+        what(engine)
+    except ScenarioError as error:
+        return list(error.faults)
+    return []
 
 
 def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:

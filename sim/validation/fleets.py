@@ -10,7 +10,7 @@ import numpy as np
 from sim import theory
 from sim.results import arrow
 from sim.results.result import RunResult
-from sim.scenario.catalog import kv_blocks
+from sim.scenario.capacity import kv_blocks
 from sim.validation.case import Case, moments, need
 from sim.validation.queues import against_lindley, sojourns_s
 from sim.validation.rows import Row, at_least, at_most, mean, negative

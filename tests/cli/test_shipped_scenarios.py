@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.catalog import kv_blocks
+from sim.scenario.capacity import kv_blocks
 from sim.scenario.load import ScenarioSet, load
 from sim.scenario.schema import StepTime
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from sim.errors import ScenarioError
-from sim.scenario.catalog import gpus, kv_blocks, models
+from sim.scenario.capacity import kv_blocks
+from sim.scenario.catalog import gpus, models
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Engine, StepTime
 from tests.scenario.conftest import GOOD

@@ -10,7 +10,7 @@ from sim.pod.steptime import StepTime
 from sim.request import Outcome
 from sim.router.placement.load import PowerOfTwo
 from sim.router.placement.ring import BoundedRing
-from sim.scenario.catalog import kv_blocks
+from sim.scenario.capacity import kv_blocks
 from sim.scenario.load import load, load_text
 from sim.validation.rows import Row
 from sim.validation.textbook import COMPARISONS, compare, validate_theory

@@ -10,7 +10,7 @@ from sim.cli import ExitCode
 
 if TYPE_CHECKING:
     from sim.scenario.load import ScenarioSet
-    from sim.scenario.schema import Scenario
+    from sim.scenario.schema import Engine, Scenario
 
 DEFAULT_THEORY = Path("scenarios", "theory")
 
@@ -65,7 +65,7 @@ def _describe(scenarios: "ScenarioSet") -> dict[str, Any]:
 
 
 def _variant(scenario: "Scenario") -> dict[str, Any]:
-    from sim.scenario.catalog import kv_blocks
+    from sim.scenario.capacity import kv_blocks
 
     backends = {}
     for name, backend in scenario.backends.items():
@@ -75,12 +75,38 @@ def _variant(scenario: "Scenario") -> dict[str, Any]:
             "replicas": backend.replicas,
             "kv_tokens_per_pod": kv_blocks(engine) * engine.block_size,
             "kv_derived": engine.kv_blocks is None,
+            "engine": _engine(engine),
         }
     return {
         "variant": scenario.variant,
         "backends": backends,
         "workloads": {name: spec.kind for name, spec in scenario.workloads.items()},
     }
+
+
+def _engine(engine: "Engine") -> dict[str, Any]:
+    """The settings in effect that the file may have left to podsim."""
+    from sim.scenario.presets import sourced_step_time, weight_dtype
+
+    step_time = sourced_step_time(engine)
+    return {
+        "max_num_batched_tokens": engine.max_num_batched_tokens,
+        "max_num_seqs": engine.max_num_seqs,
+        "weight_dtype": weight_dtype(engine),
+        "kv_cache_dtype": engine.kv_cache_dtype,
+        "step_time": step_time.coefficients.model_dump(),
+        "step_time_from": step_time.origin,
+    }
+
+
+def _engine_lines(engine: dict[str, Any]) -> list[str]:
+    weights = f"{engine['weight_dtype']} weights, " if engine["weight_dtype"] else ""
+    coefficients = ", ".join(f"{key} {ms:.4g}" for key, ms in engine["step_time"].items() if ms)
+    return [
+        f"    steps of at most {engine['max_num_batched_tokens']:,} tokens and "
+        f"{engine['max_num_seqs']:,} sequences; {weights}{engine['kv_cache_dtype']} KV cache",
+        f"    step time in ms ({engine['step_time_from']}): {coefficients}",
+    ]
 
 
 def _as_text(found: dict[str, Any]) -> str:
@@ -98,6 +124,7 @@ def _as_text(found: dict[str, Any]) -> str:
                 f"  backend {name}: {backend['replicas']} x {backend['policy']}, "
                 f"{backend['kv_tokens_per_pod']:,} KV tokens per pod ({origin})"
             )
+            lines += _engine_lines(backend["engine"])
         lines += [f"  workload {name}: {kind}" for name, kind in variant["workloads"].items()]
     lines += [f"warning: {warning}" for warning in found["warnings"]]
     return "\n".join(lines)
