@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from math import ceil, sqrt
 
 BOUNDARY_TOLERANCE_S = 1e-9
@@ -22,8 +22,36 @@ BOUNDARY_TOLERANCE_S = 1e-9
 
 
 @dataclass(frozen=True)
+class Curve:
+    """ms at so many tokens computed, straight between the points.
+
+    Level before the first point, straight on after the last.
+    """
+
+    tokens: tuple[int, ...]
+    ms: tuple[float, ...]
+
+    def at_ms(self, tokens: int) -> float:
+        if tokens <= self.tokens[0]:
+            return self.ms[0]
+        for (start, low), (end, high) in pairwise(zip(self.tokens, self.ms)):
+            if tokens <= end or end == self.tokens[-1]:
+                return low + (high - low) / (end - start) * (tokens - start)
+        raise AssertionError("a curve has two points")
+
+
+@dataclass(frozen=True)
+class Prefilling:
+    """ms = a + c·S/1e5 + f·B/1e2, only in a step that prefills."""
+
+    a: float = 0.0
+    c: float = 0.0
+    f: float = 0.0
+
+
+@dataclass(frozen=True)
 class StepTime:
-    """ms = a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B.
+    """ms = a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B, a curve and prefilling beside it.
 
     P prefill tokens; B sequences that decode; S their known tokens (prompt and
     produced so far) at the start of the step; A = Σ chunk·(context before + chunk/2).
@@ -35,10 +63,18 @@ class StepTime:
     d: float = 0.0
     f: float = 0.0
     g: float = 0.0
+    computed: Curve | None = None
+    prefilling: Prefilling = Prefilling()
 
     def seconds(self, prefill: int, decoding: int, context: int, pairs: float) -> float:
-        linear_ms = self.a + self.b * prefill / 1e3 + self.c * context / 1e5
-        return (linear_ms + self.d * pairs / 1e8 + self._decoding_ms(decoding)) / 1e3
+        ms = self.a + self.b * prefill / 1e3 + self.c * context / 1e5
+        ms += self.d * pairs / 1e8 + self._decoding_ms(decoding)
+        if self.computed is not None:
+            ms += self.computed.at_ms(prefill + decoding)
+        if prefill:
+            more = self.prefilling
+            ms += more.a + more.c * context / 1e5 + more.f * decoding / 1e2
+        return ms / 1e3
 
     def _decoding_ms(self, decoding: int) -> float:
         return self.f * decoding / 1e2 + self.g * sqrt(decoding)

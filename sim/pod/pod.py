@@ -11,22 +11,23 @@ from functools import partial
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
 from sim.pod.batch import Sequence
 from sim.pod.scheduler import Scheduler, Step
+from sim.pod.spec import Vllm
 from sim.pod.steptime import Span, StepTime
-from sim.ports import Published
+from sim.ports import PodTotals, Published
+from sim.registry import family
 from sim.request import Attempt, HttpStatus, Reason, Status
-from sim.results.result import PodTotals
 from sim.scenario.presets import step_time
-from sim.scenario.schema import Engine
 
 
+@family(Vllm)
 class Pod:
     """One engine process with its KV cache."""
 
-    def __init__(self, name: str, engine: Engine, kv_blocks: int, kernel: Kernel) -> None:
+    def __init__(self, name: str, engine: Vllm, kernel: Kernel) -> None:
         self.name = name
         self._kernel = kernel
         self._steptime = StepTime(step_time(engine))
-        self._scheduler = Scheduler(engine, kv_blocks)
+        self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
         self._sequences: dict[Attempt, Sequence] = {}
         self._start_s = 0.0  # of the step or span in flight

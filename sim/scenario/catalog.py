@@ -1,4 +1,4 @@
-"""GPUs and models that podsim knows, read from ``sim/data``."""
+"""GPUs and models that podsim knows, and the KV capacity that follows from them."""
 
 from collections.abc import Collection
 from functools import cache
@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from sim.errors import Fault, ScenarioError
 from sim.scenario.architecture import Architecture
 from sim.scenario.dtypes import Arithmetic
+from sim.scenario.engine import MAX_TENSOR_PARALLEL, Engine
 from sim.scenario.fields import Bytes, Model, PositiveDuration, Text, real
 from sim.scenario.nodes import Mapping, entries, plain
 from sim.scenario.suggest import suggestion
@@ -76,6 +77,71 @@ def unknown(key: str, name: str, known: Collection[str]) -> list[Fault]:
     if name in known:
         return []
     return [Fault("engine", 0, 0, key, f"unknown {key} {name!r}{suggestion(name, known)}")]
+
+
+def check_names(engine: Engine, gpu_only: bool = False) -> None:
+    """Raise ``ScenarioError`` for a gpu or a model that is not in the catalogue.
+
+    With ``gpu_only`` the model may have any name: its size is not needed. One
+    that is known must split over the GPUs in any case.
+    """
+    faults = []
+    if engine.gpu is not None:
+        faults += unknown("gpu", engine.gpu, gpus())
+    if engine.model is not None and not gpu_only:
+        faults += unknown("model", engine.model, models())
+    if engine.model is not None and engine.model in models():
+        faults += _unsplit(models()[engine.model], engine)
+    if faults:
+        raise ScenarioError(faults)
+
+
+def kv_tokens(engine: Engine) -> float:
+    """Tokens of KV that the GPUs' memory leaves room for beside the weights; may be negative.
+
+    (gpuMemoryUtilization x tensorParallel x memory - weights - tensorParallel
+    x workspace) / bytes per token. ``gpu`` and ``model`` must be given; raises
+    ``ScenarioError`` when the catalogue does not know them, and for a model
+    that does not split over the GPUs.
+    """
+    check_names(engine)
+    assert engine.gpu is not None and engine.model is not None
+    usable = engine.gpu_memory_utilization * engine.tensor_parallel * gpus()[engine.gpu].memory
+    free = usable - _weights(engine) - engine.tensor_parallel * engine.workspace
+    model = models()[engine.model]
+    return free / model.kv_bytes_per_token(engine.kv_cache_dtype, engine.tensor_parallel)
+
+
+def does_not_fit(engine: Engine, what: str) -> str:
+    """Why there is no room ``what`` for; ``gpu`` and ``model`` are in the catalogue."""
+    assert engine.gpu is not None
+    return (
+        f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} x "
+        f"{gpus()[engine.gpu].memory / GIB:.1f} GiB of {engine.gpu} - "
+        f"{_weights(engine) / GIB:.1f} GiB of weights - {engine.tensor_parallel} x "
+        f"{engine.workspace / GIB:.1f} GiB of workspace leaves no room {what}; "
+        "raise tensorParallel or take a larger gpu"
+    )
+
+
+def _weights(engine: Engine) -> float:
+    assert engine.model is not None
+    if engine.weights is not None:
+        return engine.weights
+    return models()[engine.model].weights_bytes(engine.weight_dtype)
+
+
+def _unsplit(model: Architecture, engine: Engine) -> list[Fault]:
+    """The fault of heads that cannot be shared out evenly, as vLLM refuses them; or none."""
+    if model.splits_over(engine.tensor_parallel):
+        return []
+    every = range(1, MAX_TENSOR_PARALLEL + 1)
+    good = [str(gpus) for gpus in every if model.splits_over(gpus)]
+    message = (
+        f"must share out the {model.heads} query heads and {model.kv_heads} KV heads of "
+        f"{engine.model} evenly, so be one of {', '.join(good)}; got {engine.tensor_parallel}"
+    )
+    return [Fault("engine", 0, 0, "tensorParallel", message)]
 
 
 def read(name: str, entry: type[Entry]) -> dict[str, Entry]:

@@ -9,9 +9,9 @@ from pydantic import Field
 from sim.errors import Fault, ScenarioError
 from sim.scenario.catalog import gpus, models, read, unknown
 from sim.scenario.dtypes import KvDtype, WeightDtype
+from sim.scenario.engine import Engine, StepTime
 from sim.scenario.fields import DottedName, Model, Text
 from sim.scenario.roofline import Machine, derive
-from sim.scenario.schema import Engine, StepTime
 
 Origin = Literal["given", "preset", "derived"]
 
@@ -67,13 +67,6 @@ def sourced_step_time(engine: Engine) -> SourcedStepTime:
     raise ScenarioError(faults)
 
 
-def weight_dtype(engine: Engine) -> WeightDtype | None:
-    """The format of the weights: as given, or that of the catalogue's model; None if unknown."""
-    if engine.weight_dtype is not None or engine.model not in models():
-        return engine.weight_dtype
-    return models()[engine.model].weight_dtype
-
-
 def _derived(engine: Engine) -> StepTime:
     assert engine.gpu is not None and engine.model is not None
     faults = unknown("gpu", engine.gpu, gpus()) + unknown("model", engine.model, models())
@@ -97,7 +90,7 @@ def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
     pairs = [
         ("gpu", engine.gpu, preset.gpu),
         ("tensorParallel", engine.tensor_parallel, preset.tensor_parallel),
-        ("weightDtype", weight_dtype(engine), preset.weight_dtype),
+        ("weightDtype", _weight_dtype(engine), preset.weight_dtype),
         ("kvCacheDtype", engine.kv_cache_dtype, preset.kv_cache_dtype),
     ]
     if models().get(engine.model or "") != models()[preset.model]:
@@ -107,3 +100,10 @@ def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
         for key, found, wanted in pairs
         if found not in (None, wanted)
     ]
+
+
+def _weight_dtype(engine: Engine) -> WeightDtype | None:
+    """The format of the weights: as given, or that of the catalogue's model; None if unknown."""
+    if engine.weight_dtype is not None or engine.model not in models():
+        return engine.weight_dtype
+    return models()[engine.model].weight_dtype

@@ -14,7 +14,7 @@ from typing import Final
 from sim.scenario.architecture import Architecture
 from sim.scenario.catalog import MESSAGES_BYTES, Gpu
 from sim.scenario.dtypes import WEIGHT_FORMATS, Arithmetic, KvDtype, WeightDtype
-from sim.scenario.schema import StepTime
+from sim.scenario.engine import StepTime
 
 ALL_REDUCES_PER_LAYER: Final = 2
 ACTIVATION_BYTES: Final = 2.0

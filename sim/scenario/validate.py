@@ -16,7 +16,7 @@ from sim.errors import Fault, ScenarioError
 from sim.registry import Family, Registry
 from sim.scenario import checks
 from sim.scenario.balancing import policy_node
-from sim.scenario.capacity import kv_blocks
+from sim.scenario.engine import Engine, StepTime
 from sim.scenario.hashing import content_hash
 from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import (
@@ -35,7 +35,7 @@ from sim.scenario.nodes import (
     text_of,
 )
 from sim.scenario.presets import step_time
-from sim.scenario.schema import Backend, Engine, Scenario, StepTime, Window
+from sim.scenario.schema import Backend, Scenario, Window
 from sim.scenario.suggest import meant, suggestion
 from sim.scenario.translate import key_names, translate
 
@@ -46,8 +46,10 @@ Check = Callable[[Node, Path], "Checked[Any]"]
 # The loader sets the one and takes the other apart.
 FILE_KEYS: Final = (*(key for key in key_names(Scenario, ()) if key != "variant"), "variants")
 
+DEFAULT_ENGINE: Final = "vllm"
+
 # Stand in for blocks with faults, so that the rest of the scenario can be checked.
-_ENGINE: Final = Engine(step_time=StepTime(a=1.0), kv_blocks=1)
+_ENGINE: Final = Engine(step_time=StepTime(a=1.0))
 _BACKEND: Final = Backend(engine="none")
 
 
@@ -125,10 +127,9 @@ class Validator:
         return self._known[key][1]
 
     def _engine(self, node: Node, path: Path) -> Checked[Engine]:
-        checked = _validated(Engine, plain(node), node, path)
+        checked = self._spec(node, path, self._registry.engines, default=DEFAULT_ENGINE)
         if checked.value is not None:
-            found = _faults_of(kv_blocks, checked.value) + _faults_of(step_time, checked.value)
-            for each in dict.fromkeys(found):
+            for each in _faults_of(checked.value):
                 at_fault = child(node, each.path) or node
                 steps = (each.path,) if each.path else ()
                 checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
@@ -176,12 +177,16 @@ class Validator:
             faults.extend(self._read[key])
         return faults
 
-    def _spec(self, node: Node, path: Path, families: AnyMapping[str, Family]) -> Checked[Any]:
-        """The spec model of a ``{kind: ...}`` block."""
+    def _spec(
+        self, node: Node, path: Path, families: AnyMapping[str, Family], default: str | None = None
+    ) -> Checked[Any]:
+        """The spec model of a ``{kind: ...}`` block; ``default`` is the kind when none is said."""
+        kind = node.values.get("kind") if isinstance(node, Mapping) else None
+        if kind is None and default is not None:
+            return _validated(families[default].spec, plain(node), node, path)
         if not isinstance(node, Mapping):
             example = next(iter(families), "...")
             return _wrong(node.place, path, f"must be a mapping such as {{kind: {example}}}")
-        kind = node.values.get("kind")
         if kind is None:
             known = ", ".join(families)
             return _wrong(node.place, path, f"missing key 'kind', one of: {known}")
@@ -199,13 +204,15 @@ def _validated(model: type[Block], values: Any, node: Node, path: Path) -> Check
         return Checked(None, translate(error, model, node, path))
 
 
-def _faults_of(what: Callable[[Engine], Any], engine: Engine) -> list[Fault]:
-    """Why ``what`` cannot be had of an engine; nothing when it can."""
-    try:
-        what(engine)
-    except ScenarioError as error:
-        return list(error.faults)
-    return []
+def _faults_of(engine: Engine) -> list[Fault]:
+    """Why its KV capacity or its step time cannot be had; nothing when both can."""
+    faults = []
+    for what in (type(engine).kv_tokens, step_time):
+        try:
+            what(engine)
+        except ScenarioError as error:
+            faults += error.faults
+    return list(dict.fromkeys(faults))
 
 
 def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:

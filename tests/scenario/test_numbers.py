@@ -7,9 +7,11 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sim import registry as registries
+from sim.pod.spec import Vllm
+from sim.scenario.engine import Prefilling, StepTime
 from sim.scenario.fields import Quantity
 from sim.scenario.load import ScenarioSet
-from sim.scenario.schema import Backend, Engine, Metrics, Slo, StepTime, Window
+from sim.scenario.schema import Backend, Metrics, Slo, Window
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
@@ -28,6 +30,9 @@ ZERO_IS_LEGAL = {
     "engines.small.stepTime.d": True,
     "engines.small.stepTime.f": True,
     "engines.small.stepTime.g": True,
+    "engines.small.stepTime.prefilling.a": True,
+    "engines.small.stepTime.prefilling.c": True,
+    "engines.small.stepTime.prefilling.f": True,
     "window.warmup": True,
     "backends.pods.policy:bounded-ring.floor": True,
     "backends.pods.policy:session-table.cooldown": True,
@@ -73,8 +78,9 @@ def numeric_fields(model: type[BaseModel]) -> dict[str, Quantity]:
 def paths() -> Iterator[tuple[str, Quantity]]:
     """Every number of the scenario itself and of the policies, with a path to set it."""
     blocks: list[tuple[str, type[BaseModel]]] = [
-        ("engines.small.", Engine),
+        ("engines.small.", Vllm),
         ("engines.small.stepTime.", StepTime),
+        ("engines.small.stepTime.prefilling.", Prefilling),
         ("backends.pods.", Backend),
         ("router.metrics.", Metrics),
         ("window.", Window),
