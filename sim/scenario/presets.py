@@ -90,7 +90,7 @@ def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
     pairs = [
         ("gpu", engine.gpu, preset.gpu),
         ("tensorParallel", engine.tensor_parallel, preset.tensor_parallel),
-        ("weightDtype", _weight_dtype(engine), preset.weight_dtype),
+        ("weightDtype", weight_dtype(engine), preset.weight_dtype),
         ("kvCacheDtype", engine.kv_cache_dtype, preset.kv_cache_dtype),
     ]
     if models().get(engine.model or "") != models()[preset.model]:
@@ -102,7 +102,7 @@ def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
     ]
 
 
-def _weight_dtype(engine: Engine) -> WeightDtype | None:
+def weight_dtype(engine: Engine) -> WeightDtype | None:
     """The format of the weights: as given, or that of the catalogue's model; None if unknown."""
     if engine.weight_dtype is not None or engine.model not in models():
         return engine.weight_dtype

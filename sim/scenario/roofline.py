@@ -1,24 +1,28 @@
 """Step times from data sheets: what a GPU's peak rates and a model's dimensions come to.
 
-The formulas are those of the engine semantics, section 2, in its symbols. Two
-things are counted that it leaves out: what the all-reduces of decoding
-sequences add, and what of their matrix products the reading of the weights
-does not hide. Without these, wide batches would be free.
+The terms are those of the engine semantics, section 2, in its symbols, in
+their roofline form: weights are read or multiplied, whichever takes longer, by
+the tokens that a step computes (``StepTime.computed``). That is b and g as
+well: the experts that a batch touches are counted, not fitted. The all-reduces
+of decoding sequences are counted too; without them wide batches on many GPUs
+would be too fast.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import sqrt
+from math import ceil
 from typing import Final
 
 from sim.scenario.architecture import Architecture
 from sim.scenario.catalog import MESSAGES_BYTES, Gpu
 from sim.scenario.dtypes import WEIGHT_FORMATS, Arithmetic, KvDtype, WeightDtype
-from sim.scenario.engine import StepTime
+from sim.scenario.engine import Curve, StepTime
 
 ALL_REDUCES_PER_LAYER: Final = 2
 ACTIVATION_BYTES: Final = 2.0
 MS: Final = 1e3
+MANY_TOKENS: Final = 10**6
+"""So many that all experts are touched."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ class AllReduce:
 
 
 def derive(model: Architecture, machine: Machine) -> StepTime:
-    """The coefficients of ``model`` on ``machine``.
+    """The step time of ``model`` on ``machine``.
 
     Raises ``LookupError`` when nothing is known of an all-reduce between so
     many GPUs.
@@ -123,62 +127,62 @@ def derive(model: Architecture, machine: Machine) -> StepTime:
     reduce = AllReduce.of(machine.gpu, machine.tensor_parallel)
     reductions = ALL_REDUCES_PER_LAYER * model.layers
     message = ACTIVATION_BYTES * model.hidden  # of one token
-    every_step_s = _weights_s(model, machine) + _layers_s(model, machine)
-    prefill_token_s = 2 * model.active_parameters / machine.products_per_s
-    prefill_token_s += _attention_s(model, machine, _windowed(model) * model.window)
+    windows_s = _attention_s(model, machine, _windowed(model) * model.window)
     read = model.kv_bytes_per_token(machine.kv_dtype, machine.tensor_parallel)
     return StepTime(
-        a=MS * (every_step_s + reductions * reduce.latency_s),
-        b=MS * 1e3 * (prefill_token_s + reductions * message * reduce.s_per_large_byte),
+        a=MS * (_layers_s(model, machine) + reductions * reduce.latency_s),
+        b=MS * 1e3 * (windows_s + reductions * message * reduce.s_per_large_byte),
         c=MS * 1e5 * read / machine.kv_per_s,
         d=MS * 1e8 * _attention_s(model, machine, model.full_attention),
         f=MS * 1e2 * (_sequence_s(model, machine) + reductions * message * reduce.s_per_byte),
-        g=MS * _experts_s(model, machine),
+        computed=_products(model, machine),
     )
 
 
-def _weights_s(model: Architecture, machine: Machine) -> float:
-    """Reading what every step reads, the experts of one token among it."""
-    dtype = machine.weight_dtype
-    read = model.read_bytes(dtype)
-    if model.experts is not None:
-        read += model.expert_bytes(dtype) * model.experts.per_token / model.experts.count
-    return read / machine.weights_per_s
-
-
 def _layers_s(model: Architecture, machine: Machine) -> float:
-    """What a layer takes whatever its size, in all layers."""
+    """o in all layers."""
     efficiencies = machine.efficiencies
     per_layer_s = efficiencies.expert_layer_s if model.experts else efficiencies.dense_layer_s
     return model.layers * per_layer_s
 
 
-def _sequence_s(model: Architecture, machine: Machine) -> float:
-    """What each decoding sequence adds.
+def _products(model: Architecture, machine: Machine) -> Curve:
+    """Matrix products by the tokens computed: bound by reading weights, then by multiplying.
 
-    Its recurrent state is read and written, its windows are read. Its matrix
-    products are counted at the peak: they hide partly behind the weights, and
-    what of them shows in the sums of kernel tables, for batches up to 256, is
-    0.5 to 1.1 of that. No batch can thus compute more than the GPU.
+    Of E experts with k per token, T tokens that choose alike touch
+    E(1 - (1 - k/E)^T). The curve has its points where that bends, at the powers
+    of two, and where multiplying takes over.
     """
-    dtype = machine.kv_dtype
-    moved = 2 * model.state_bytes + model.window_bytes(dtype, machine.tensor_parallel)
-    products = 2 * (model.active_parameters + model.head_parameters)
-    return moved / machine.kv_per_s + products / machine.peak_per_s
+    token_s = 2 * model.active_parameters / machine.products_per_s
+
+    def read_s(tokens: int) -> float:
+        return _touched_bytes(model, machine.weight_dtype, tokens) / machine.weights_per_s
+
+    knee = ceil(read_s(MANY_TOKENS) / token_s)
+    bends = {2**power for power in range(knee.bit_length())} if model.experts else {1}
+    tokens = sorted({*bends, knee, 2 * knee})
+    ms = tuple(MS * max(read_s(count), token_s * count) for count in tokens)
+    return Curve(tokens=tuple(tokens), ms=ms)
 
 
-def _experts_s(model: Architecture, machine: Machine) -> float:
-    """g: the experts that B sequences touch beyond one sequence's, per root of B.
-
-    Of E experts with k per token, uniform choices touch E(1 - (1 - k/E)^B). The
-    root that reaches them all at B = 3E/k, where 95 % are touched, stays within
-    0.2 of that share up to there.
-    """
+def _touched_bytes(model: Architecture, dtype: WeightDtype, tokens: int) -> float:
+    """W: the weights that a step over ``tokens`` reads."""
+    everybodys = model.read_bytes(dtype)
     if model.experts is None:
-        return 0.0
-    share = model.experts.per_token / model.experts.count
-    others = model.expert_bytes(machine.weight_dtype) * (1 - share)
-    return others / machine.weights_per_s / sqrt(3 / share)
+        return everybodys
+    missed = (1 - model.experts.per_token / model.experts.count) ** tokens
+    return everybodys + model.expert_bytes(dtype) * (1 - missed)
+
+
+def _sequence_s(model: Architecture, machine: Machine) -> float:
+    """What each decoding sequence adds for itself.
+
+    Its recurrent state is read and written, its windows are read, and the
+    output head is computed.
+    """
+    windows = model.window_bytes(machine.kv_dtype, machine.tensor_parallel)
+    moved_s = (2 * model.state_bytes + windows) / machine.kv_per_s
+    return moved_s + 2 * model.head_parameters / machine.products_per_s
 
 
 def _windowed(model: Architecture) -> int:

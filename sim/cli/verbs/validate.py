@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 STEP_TIME = ("stepTime", "stepTimeFrom")
 WIDTH = 96
+NO_BREAK = "\N{NO-BREAK SPACE}"
 DEFAULT_THEORY = Path("scenarios", "theory")
 
 
@@ -104,11 +105,13 @@ def _variant(scenario: "Scenario") -> dict[str, Any]:
 
 def _engine(engine: "Engine") -> dict[str, Any]:
     """All settings in effect, those that the file leaves to podsim among them."""
-    from sim.scenario.presets import sourced_step_time
+    from sim.scenario.presets import sourced_step_time, weight_dtype
 
     step_time = sourced_step_time(engine)
     settings = engine.model_dump(by_alias=True, exclude={"step_time"}, exclude_none=True)
-    coefficients = step_time.coefficients.model_dump(exclude_none=True)
+    if (stored := weight_dtype(engine)) is not None:
+        settings["weightDtype"] = stored
+    coefficients = step_time.coefficients.model_dump(exclude_defaults=True)
     return settings | {"stepTime": coefficients, "stepTimeFrom": step_time.origin}
 
 
@@ -119,7 +122,11 @@ def _engine_lines(engine: dict[str, Any]) -> list[str]:
     numbers = ", ".join(f"{key} {_shown(ms)}" for key, ms in engine["stepTime"].items() if ms)
     found = (settings, f"stepTime ({engine['stepTimeFrom']}): {numbers}")
     lines = [wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False) for text in found]
-    return [f"    {line}" for wrapped in lines for line in wrapped]
+    return [f"    {line.replace(NO_BREAK, ' ')}" for wrapped in lines for line in wrapped]
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key}{NO_BREAK}{_shown(value)}" for key, value in values.items())
 
 
 def _shown(value: Any) -> str:
