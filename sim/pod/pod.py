@@ -16,6 +16,7 @@ from sim.pod.steptime import Span, StepTime
 from sim.ports import PodTotals, Published
 from sim.registry import family
 from sim.request import Attempt, HttpStatus, Reason, Status
+from sim.scenario.presets import step_time
 
 
 @family(Vllm)
@@ -25,7 +26,7 @@ class Pod:
     def __init__(self, name: str, engine: Vllm, kernel: Kernel) -> None:
         self.name = name
         self._kernel = kernel
-        self._steptime = StepTime(engine.step_time)
+        self._steptime = StepTime(step_time(engine))
         self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
         self._sequences: dict[Attempt, Sequence] = {}

@@ -25,14 +25,17 @@ class Vllm(Engine):
         default=16, description="Tokens per KV block."
     )
     max_num_batched_tokens: Annotated[int, whole(1, 10**9, STARVED)] = Field(
-        default=8192,
-        description="Token budget of a step. podsim's 8192 does not depend on the GPU as vLLM's "
-        "default does (16,384 on a B200): set it to what the fleet runs with.",
+        default_factory=lambda data: _default_tokens(data["gpu"]),
+        description="Token budget of a step. As vLLM 0.33's, the default depends on gpu: 16,384 "
+        "from 160 GiB on, 8,192 from 70 GiB on (not A100, GB10), else 2,048; without gpu 8,192.",
     )
     max_num_seqs: Annotated[int, whole(1, 10**6, STARVED)] = Field(
-        default_factory=lambda data: min(256, data["max_num_batched_tokens"]),
-        description="Most sequences that run at once; 256, capped by maxNumBatchedTokens. It does "
-        "not depend on the GPU as vLLM's default does (1,024 on a B200): set it.",
+        default_factory=lambda data: min(
+            _default_sequences(data["gpu"]), data["max_num_batched_tokens"]
+        ),
+        description="Most sequences that run at once. As vLLM 0.33's, the default depends on gpu: "
+        "1,024 from 70 GiB on (not A100, GB10), else 256; without gpu 256. Capped by "
+        "maxNumBatchedTokens.",
     )
     max_model_len: PositiveTokens | None = Field(
         default=None,
@@ -88,3 +91,13 @@ def kv_blocks(spec: Vllm) -> int:
         message = catalog.does_not_fit(spec, "for one KV block")
         raise ScenarioError([Fault("engine", 0, 0, "", message)])
     return blocks
+
+
+def _default_tokens(gpu: str | None) -> int:
+    known = catalog.gpus().get(gpu) if gpu is not None else None
+    return 8192 if known is None else known.max_num_batched_tokens
+
+
+def _default_sequences(gpu: str | None) -> int:
+    known = catalog.gpus().get(gpu) if gpu is not None else None
+    return 256 if known is None else known.max_num_seqs

@@ -1,11 +1,14 @@
 """What is common to all kinds of engines: hardware, model, step time."""
 
 from itertools import pairwise
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
+from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.fields import Bytes, DottedName, Model, PositiveTokens, real, refuse, whole
+
+MAX_TENSOR_PARALLEL: Final = 64
 
 # What lies further apart than this is a slip of units, and vanishes beside the rest of a sum.
 Coefficient: TypeAlias = Annotated[float, real(1e-6, 1e6, or_zero=True)]
@@ -86,6 +89,17 @@ class StepTime(Model):
         return self
 
 
+def _form_of_step_time(value: Any) -> str:
+    return "preset" if isinstance(value, str) else "coefficients"
+
+
+StepTimeForms: TypeAlias = Annotated[
+    Annotated[StepTime, Tag("coefficients")] | Annotated[DottedName, Tag("preset")],
+    Discriminator(_form_of_step_time),
+]
+"""Coefficients, or the name of a preset that has them."""
+
+
 class Engine(Model):
     """One kind of pod: what it runs on, what it serves, what a step costs.
 
@@ -96,7 +110,11 @@ class Engine(Model):
     """
 
     kind: str = "vllm"
-    step_time: StepTime
+    step_time: StepTimeForms | None = Field(
+        default=None,
+        description="Coefficients of the cost of a step, or the name of a preset "
+        "(`podsim list engines`); derived from the data sheets of gpu and model when missing.",
+    )
     model: DottedName | None = Field(
         default=None,
         description="A model of the catalogue (`podsim list models`); where the KV capacity is "
@@ -105,11 +123,19 @@ class Engine(Model):
     gpu: DottedName | None = Field(
         default=None, description="A GPU of the catalogue (`podsim list gpus`)."
     )
-    tensor_parallel: Annotated[int, whole(1, 64)] = Field(default=1, description="GPUs per pod.")
+    tensor_parallel: Annotated[int, whole(1, MAX_TENSOR_PARALLEL)] = Field(
+        default=1, description="GPUs per pod."
+    )
+    weight_dtype: WeightDtype | None = Field(
+        default=None,
+        description="Format of the weights; that of the published ones when missing "
+        "(`podsim list models`).",
+    )
+    kv_cache_dtype: KvDtype = Field(default="bf16", description="Format of the KV cache.")
     weights: Bytes | None = Field(
         default=None,
-        description="Bytes of the weights of all GPUs together, for a model at "
-        "another precision than the catalogue's bf16.",
+        description="Bytes of the weights of all GPUs together, where the KV capacity should "
+        "not take them from model and weightDtype.",
     )
     workspace: Bytes = Field(
         default=4 * 2.0**30, description="Bytes per GPU for activations and CUDA graphs."
@@ -117,6 +143,12 @@ class Engine(Model):
     gpu_memory_utilization: Annotated[float, real(0.0, 1.0, True)] = Field(
         default=0.92, description="Share of the GPU's memory that the engine may use."
     )
+
+    @model_validator(mode="after")
+    def _takes_a_known_time(self) -> Self:
+        if self.step_time is None and (self.gpu is None or self.model is None):
+            refuse([("", "the step time is unknown: give stepTime, or both gpu and model")])
+        return self
 
     def kv_tokens(self) -> int:
         """Tokens of KV that one pod holds.
