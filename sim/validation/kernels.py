@@ -19,6 +19,7 @@ import numpy as np
 
 from sim.pod.spec import Vllm
 from sim.results.arrow import Mask
+from sim.scenario.architecture import BF16_BYTES, Architecture
 from sim.scenario.engine import Curve, Prefilling, StepTime
 from sim.stats import Floats
 
@@ -53,10 +54,21 @@ class Attention(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """Times of one kernel by tokens or sequences."""
+    """Times of one kernel by tokens, sequences or bytes."""
 
     at: Floats
     time_us: Floats
+
+
+class Experts(NamedTuple):
+    """What exchanging tokens and the experts themselves take, in one layer of one rank.
+
+    ``by_tokens``: at so many tokens the time by the experts that they touch.
+    ``exchange``: the collectives before and behind, by the bytes of one rank.
+    """
+
+    by_tokens: dict[int, Sweep]
+    exchange: tuple[Sweep, ...]
 
 
 @dataclass(frozen=True)
@@ -66,29 +78,43 @@ class Tables:
     attention: Attention
     dense: dict[str, Sweep]
     per_sequence: dict[str, Sweep]
+    experts: Experts | None = None
 
 
-def read_tables(folder: Path, name: str) -> Tables:
-    """The files ``kernels.<name>.*.csv.gz`` of ``folder``."""
+def read_tables(folder: Path, name: str, collectives: str = "") -> Tables:
+    """The files ``kernels.<name>.*.csv.gz`` of ``folder``.
+
+    With the name of ``collectives.<name>.csv`` those of experts that ranks share.
+    """
     keys = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us")
     rows = list(_rows(folder / f"kernels.{name}.attention.csv.gz"))
     columns = (np.array([float(row[key]) for row in rows]) for key in keys)
+    experts = None
+    if collectives:
+        touched = _sweeps(
+            _rows(folder / f"kernels.{name}.moe.csv.gz"), "tokens", "activated_experts"
+        )
+        exchange = _sweeps(_rows(folder / f"collectives.{collectives}.csv"), "collective", "bytes")
+        by_tokens = {int(tokens): sweep for tokens, sweep in touched.items()}
+        experts = Experts(by_tokens, tuple(exchange.values()))
     return Tables(
         Attention(*columns),
-        _sweeps(_rows(folder / f"kernels.{name}.dense.csv.gz"), "tokens"),
-        _sweeps(_rows(folder / f"kernels.{name}.per_sequence.csv.gz"), "sequences"),
+        _sweeps(_rows(folder / f"kernels.{name}.dense.csv.gz"), "layer", "tokens"),
+        _sweeps(_rows(folder / f"kernels.{name}.per_sequence.csv.gz"), "layer", "sequences"),
+        experts,
     )
 
 
-def fit(tables: Tables, layers: int, engine: Vllm) -> StepTime:
-    """The step time of a model of ``layers`` layers on the machine of ``tables``.
+def fit(tables: Tables, model: Architecture, engine: Vllm, ranks: int = 1) -> StepTime:
+    """The step time of ``model`` on the machine of ``tables``, one of ``ranks`` that share experts.
 
     ``engine`` says which batches can be: its budget, its most sequences, its KV
     capacity. Least squares with coefficients that are not negative.
     """
     from scipy.optimize import nnls
 
-    curve = _dense(tables.dense, layers)
+    layers = model.layers
+    curve = _by_tokens(tables, model, ranks)
     rows = tables.attention.where(_possible(tables.attention, engine))
     chunk, decoders = rows.chunk_tokens, rows.decoders
     context = decoders * rows.decoder_tokens
@@ -132,17 +158,40 @@ def _possible(attention: Attention, engine: Vllm) -> Mask:
     return possible
 
 
-def _dense(dense: dict[str, Sweep], layers: int) -> Curve:
-    """All dense kernels of a step over the tokens that it computes."""
-    times = dict.fromkeys(dense, layers)
-    times |= {name: 1 for name in ONCE_PER_STEP if name in dense}
-    times |= {name: 2 * layers for name in TWICE_PER_LAYER if name in dense}
-    tokens = next(iter(dense.values())).at
-    total_us = sum(times[name] * np.interp(tokens, *sweep) for name, sweep in dense.items())
+def _by_tokens(tables: Tables, model: Architecture, ranks: int) -> Curve:
+    """What depends on the tokens computed and on nothing else: dense kernels and experts."""
+    layers = model.layers
+    times = dict.fromkeys(tables.dense, layers)
+    times |= {name: 1 for name in ONCE_PER_STEP if name in tables.dense}
+    times |= {name: 2 * layers for name in TWICE_PER_LAYER if name in tables.dense}
+    tokens = next(iter(tables.dense.values())).at
+    total_us = np.zeros_like(tokens)
+    for name, sweep in tables.dense.items():
+        total_us += times[name] * np.interp(tokens, *sweep)
+    if tables.experts is not None:
+        total_us += layers * _experts_us(tables.experts, model, ranks, tokens)
     return Curve(
-        tokens=tuple(int(at) for at in tokens),
-        ms=tuple(float(us) / 1e3 for us in np.asarray(total_us)),
+        tokens=tuple(int(at) for at in tokens), ms=tuple(float(us) / 1e3 for us in total_us)
     )
+
+
+def _experts_us(experts: Experts, model: Architecture, ranks: int, tokens: Floats) -> Floats:
+    """One layer of experts on a rank when each of ``ranks`` computes so many ``tokens``.
+
+    A rank has its share of the experts and gets, for it, as many tokens as it
+    sends. Tokens choose independently: T of them leave an expert untouched
+    with the probability (1 - k/E)^T.
+    """
+    assert model.experts is not None
+    missed = 1.0 - model.experts.per_token / model.experts.count
+    share = model.experts.count / ranks
+    rows = sorted(experts.by_tokens.items())
+    compute_us = [
+        np.interp(share * (1.0 - missed ** (ranks * count)), *sweep) for count, sweep in rows
+    ]
+    bytes_sent = tokens * model.hidden * BF16_BYTES
+    own_us: Floats = np.interp(tokens, [float(count) for count, _ in rows], compute_us)
+    return own_us + _total_us(experts.exchange, bytes_sent)
 
 
 def _total_us(sweeps: Iterable[Sweep], at: Floats) -> Floats:
@@ -160,8 +209,9 @@ def _rows(path: Path) -> Iterable[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def _sweeps(rows: Iterable[dict[str, str]], axis: str) -> dict[str, Sweep]:
+def _sweeps(rows: Iterable[dict[str, str]], name: str, axis: str) -> dict[str, Sweep]:
+    """A sweep along ``axis`` for each value of the column ``name``, in the order of the rows."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
-        found[row["layer"]].append((float(row[axis]), float(row["time_us"])))
-    return {name: Sweep(*np.array(sorted(points)).T) for name, points in found.items()}
+        found[row[name]].append((float(row[axis]), float(row["time_us"])))
+    return {key: Sweep(*np.array(sorted(points)).T) for key, points in found.items()}

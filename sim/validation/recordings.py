@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from sim.results import arrow
 from sim.results.arrow import Integers
 from sim.results.result import RunResult
 from sim.runner import run_set
+from sim.scenario.catalog import models
 from sim.scenario.engine import StepTime
 from sim.scenario.load import ScenarioSet, load
 from sim.stats import Floats
@@ -39,14 +40,13 @@ class Recording:
 
     name: str
     kernels: str
-    layers: int
     bound: float | None
     sheet_bound: float | None
 
 
 RECORDINGS: Final = (
-    Recording("rtx4090-llama-3.1-8b", "rtx4090.llama-3.1-8b.tp1", 32, 0.03, 0.10),
-    Recording("rtxpro6000-llama-3.1-8b", "rtxpro6000.llama-3.1-8b.tp1", 32, 0.05, None),
+    Recording("rtx4090-llama-3.1-8b", "rtx4090.llama-3.1-8b.tp1", 0.03, 0.10),
+    Recording("rtxpro6000-llama-3.1-8b", "rtxpro6000.llama-3.1-8b.tp1", 0.05, None),
 )
 
 STATISTICS: Final = {"mean": None, "median": 50.0, "p90": 90.0, "p99": 99.0}
@@ -79,8 +79,8 @@ def tables() -> Iterator[Table]:
 def kernel_step_time(folder: Path, recording: Recording, scenarios: ScenarioSet) -> StepTime:
     """The step time of a recording's engine, from the kernel tables of its machine."""
     (engine,) = scenarios.variants[0].engines.values()
-    kernels = read_tables(folder, recording.kernels)
-    return fit(kernels, recording.layers, cast(Vllm, engine))
+    assert isinstance(engine, Vllm) and engine.model is not None
+    return fit(read_tables(folder, recording.kernels), models()[engine.model], engine)
 
 
 def with_step_time(scenarios: ScenarioSet, step_time: StepTime) -> ScenarioSet:
