@@ -22,11 +22,8 @@ from sim.pod.steptime import Span, slowest
 class Rank(Protocol):
     """What takes steps: a scheduler with its queue, batch and KV cache."""
 
-    def has_work(self) -> bool:
-        """Whether anybody runs or waits here."""
-
-    def steps_ahead(self) -> int:
-        """How many decode steps need no scheduling; 0 when the next step does."""
+    def steps_ahead(self) -> int | None:
+        """How many decode steps need no scheduling; None when nobody runs or waits here."""
 
     def span(self, start_s: float) -> Span:
         """Begin decode steps without scheduling; how long they would last on their own."""
@@ -109,7 +106,7 @@ class Lockstep:
         self._plan += 1
         self._start_s = start_s
         ranks = self._ranks
-        ahead = [rank.steps_ahead() for rank in ranks if rank.has_work()]
+        ahead = [steps for rank in ranks if (steps := rank.steps_ahead()) is not None]
         if not ahead:
             return
         steps = min(ahead)

@@ -112,16 +112,12 @@ class Pod:
 
     # -- steps ----------------------------------------------------------------------------
 
-    def has_work(self) -> bool:
-        """Whether anybody runs or waits here."""
-        return bool(self._scheduler.running or self._scheduler.waiting)
-
-    def steps_ahead(self) -> int:
-        """How many decode steps need no scheduling; 0 when the next step does."""
+    def steps_ahead(self) -> int | None:
+        """How many decode steps need no scheduling; None when nobody runs or waits here."""
         scheduler = self._scheduler
-        if not scheduler.decodes_only():
-            return 0
-        return scheduler.steps_with_blocks(self._batch.next_end())
+        if scheduler.decodes_only():
+            return scheduler.steps_with_blocks(self._batch.next_end())
+        return 0 if scheduler.running or scheduler.waiting else None
 
     def span(self, start_s: float) -> Span:
         """Begin decode steps without scheduling; how long they would last on their own."""
