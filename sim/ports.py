@@ -18,6 +18,18 @@ class Published(NamedTuple):
     kv_usage: float
 
 
+@dataclass(frozen=True, slots=True)
+class PodTotals:
+    """Running totals of one pod since the start of the run."""
+
+    emitted_tokens: int = 0
+    computed_tokens: int = 0  # prefill tokens computed, recomputation included
+    recomputed_tokens: int = 0
+    preemptions: int = 0
+    steps: int = 0
+    busy_s: float = 0.0
+
+
 class PodPort(Protocol):
     """A pod as a proxy sees it."""
 
@@ -31,6 +43,9 @@ class PodPort(Protocol):
 
     def published(self, now_s: float) -> Published:
         """Answer a metrics poll."""
+
+    def totals(self, now_s: float) -> PodTotals:
+        """Running totals of all before ``now_s``, which must be the present instant."""
 
 
 class ProxyPort(Protocol):

@@ -28,8 +28,8 @@ class Rank(Protocol):
     def span(self, start_s: float) -> Span:
         """Begin decode steps without scheduling; how long they would last on their own."""
 
-    def schedule(self, start_s: float) -> float:
-        """Begin one step; how many seconds it would last on its own."""
+    def schedule(self, start_s: float) -> float | None:
+        """Begin one step; how many seconds it would last on its own, None for an empty one."""
 
     def finish(self, steps: int, end_s: float) -> None:
         """The last ``steps`` steps begun have ended."""
@@ -113,9 +113,12 @@ class Lockstep:
         if steps:
             self._span, self.steps = slowest([rank.span(start_s) for rank in ranks], steps)
             self._wake_at(self._span.end_s(self.steps))
-        else:
+            return
+        # An empty step costs what every step costs, so it is never the slowest.
+        lasting_s = [each for rank in ranks if (each := rank.schedule(start_s)) is not None]
+        if lasting_s:
             self.steps = 1
-            self._wake_at(start_s + max([rank.schedule(start_s) for rank in ranks]))
+            self._wake_at(start_s + max(lasting_s))
 
     def _wake_at(self, end_s: float) -> None:
         self._end_s = end_s

@@ -7,13 +7,14 @@ from sim.kernel import Kernel
 from sim.pod.batch import Sequence
 from sim.pod.lockstep import Lockstep
 from sim.pod.scheduler import Scheduler, Step
+from sim.pod.spec import Vllm
 from sim.pod.steptime import Span, StepTime
-from sim.ports import Published
+from sim.ports import PodTotals, Published
+from sim.registry import family
 from sim.request import Attempt, HttpStatus, Reason, Status
-from sim.results.result import PodTotals
-from sim.scenario.schema import Engine
 
 
+@family(Vllm)
 class Pod:
     """One engine process with its KV cache: an engine of its own, or a data-parallel rank.
 
@@ -21,19 +22,14 @@ class Pod:
     """
 
     def __init__(
-        self,
-        name: str,
-        engine: Engine,
-        kv_blocks: int,
-        kernel: Kernel,
-        lockstep: Lockstep | None = None,
+        self, name: str, engine: Vllm, kernel: Kernel, lockstep: Lockstep | None = None
     ) -> None:
         self.name = name
         self._kernel = kernel
         self._lockstep = lockstep or Lockstep(kernel)
         self._lockstep.join(self)
         self._steptime = StepTime(engine.step_time)
-        self._scheduler = Scheduler(engine, kv_blocks)
+        self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
         self._sequences: dict[Attempt, Sequence] = {}
         self._step: Step | None = None  # what is in flight when it is a single step
@@ -45,6 +41,15 @@ class Pod:
         self._published_held = 0  # KV blocks
         self._emitted = 0
         self._computed = 0
+
+    @classmethod
+    def replica(cls, name: str, engine: Vllm, kernel: Kernel) -> "list[Pod]":
+        """The pods of one replica: its data-parallel ranks, or a single one with its name."""
+        if engine.data_parallel == 1:
+            return [cls(name, engine, kernel)]
+        shared = Lockstep(kernel) if engine.enable_expert_parallel else None
+        ranks = range(engine.data_parallel)
+        return [cls(f"{name}-rank-{rank}", engine, kernel, shared) for rank in ranks]
 
     # -- the port -------------------------------------------------------------------------
 
@@ -124,15 +129,17 @@ class Pod:
         self._waiting_scheduled = len(self._scheduler.waiting)
         return self._steptime.span(start_s, self._batch.decoders, self._batch.context_tokens)
 
-    def schedule(self, start_s: float) -> float:
-        """Begin one step; how many seconds it would last on its own."""
+    def schedule(self, start_s: float) -> float | None:
+        """Begin one step; how many seconds it would last on its own, None for an empty one."""
         scheduler, batch = self._scheduler, self._batch
         step = scheduler.plan()
+        self._waiting_scheduled = len(scheduler.waiting)
+        if not batch.decoders and not step.prefill_tokens:
+            return None
         for sequence in step.admitted:
             if sequence.attempt.scheduled_s is None:
                 sequence.attempt.scheduled_s = start_s
         self._step = step
-        self._waiting_scheduled = len(scheduler.waiting)
         return self._steptime.step_s(
             step.prefill_tokens, step.pairs, batch.decoders, batch.context_tokens
         )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import sqrt
 
-from sim.scenario.schema import StepTime as Coefficients
+from sim.scenario.engine import StepTime as Coefficients
 
 
 class StepTime:

@@ -18,9 +18,9 @@ from sim.content import Node, Prompt
 from sim.kernel import Kernel, Order
 from sim.pod.lockstep import Lockstep
 from sim.pod.pod import Pod
+from sim.pod.spec import Vllm
 from sim.request import Attempt, Request, Status
-from sim.scenario.schema import Engine
-from sim.scenario.schema import StepTime as Coefficients
+from sim.scenario.engine import StepTime as Coefficients
 from tests import oracle
 from tests.oracle import Job, Published, Settings, StepTime, Trace
 
@@ -226,10 +226,7 @@ class _PodRun:
         self._kernel = Kernel()
         lockstep = Lockstep(self._kernel)
         spec = engine_spec(settings)
-        self._pods = [
-            Pod(f"pod-{rank}", spec, settings.kv_blocks, self._kernel, lockstep)
-            for rank in range(ranks)
-        ]
+        self._pods = [Pod(f"pod-{rank}", spec, self._kernel, lockstep) for rank in range(ranks)]
         self._attempts: list[Attempt] = []
         self._polls: list[list[Published]] = [[] for _ in range(ranks)]
         self._totals: list[list[Totals]] = [[] for _ in range(ranks)]
@@ -287,9 +284,9 @@ class _PodRun:
             )
 
 
-def engine_spec(settings: Settings) -> Engine:
+def engine_spec(settings: Settings) -> Vllm:
     """The settings of the slow engine as the scenario's spec of an engine."""
-    return Engine(
+    return Vllm(
         step_time=Coefficients(**asdict(settings.step_time)),
         kv_blocks=settings.kv_blocks,
         block_size=settings.block_size,
