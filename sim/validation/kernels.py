@@ -38,6 +38,14 @@ semantics, section 2); of these, 20 is the one number that was chosen with the
 recordings in sight.
 """
 
+ROUTING_US_PER_LAYER: Final = 55.0
+"""What a layer of experts takes beside exchange and experts: gate, choice, sorting, summing.
+
+Its kernels are in none of the tables. A layer costs 110 to 140 µs of such
+things with experts and 55 µs without (engine semantics, section 2); the
+exchange, which that includes, has tables here, so it is the lower difference.
+"""
+
 
 class Attention(NamedTuple):
     """Attention of one layer: one prompt chunk behind a prefix, beside equal decodes."""
@@ -84,7 +92,7 @@ class Tables:
 def read_tables(folder: Path, name: str, collectives: str = "") -> Tables:
     """The files ``kernels.<name>.*.csv.gz`` of ``folder``.
 
-    With the name of ``collectives.<name>.csv`` those of experts that ranks share.
+    With the name of ``collectives.<name>.csv.gz`` those of experts that ranks share.
     """
     keys = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us")
     rows = list(_rows(folder / f"kernels.{name}.attention.csv.gz"))
@@ -94,7 +102,9 @@ def read_tables(folder: Path, name: str, collectives: str = "") -> Tables:
         touched = _sweeps(
             _rows(folder / f"kernels.{name}.moe.csv.gz"), "tokens", "activated_experts"
         )
-        exchange = _sweeps(_rows(folder / f"collectives.{collectives}.csv"), "collective", "bytes")
+        exchange = _sweeps(
+            _rows(folder / f"collectives.{collectives}.csv.gz"), "collective", "bytes"
+        )
         by_tokens = {int(tokens): sweep for tokens, sweep in touched.items()}
         experts = Experts(by_tokens, tuple(exchange.values()))
     return Tables(
@@ -105,16 +115,17 @@ def read_tables(folder: Path, name: str, collectives: str = "") -> Tables:
     )
 
 
-def fit(tables: Tables, model: Architecture, engine: Vllm, ranks: int = 1) -> StepTime:
-    """The step time of ``model`` on the machine of ``tables``, one of ``ranks`` that share experts.
+def fit(tables: Tables, model: Architecture, engine: Vllm) -> StepTime:
+    """The step time of ``model`` on the machine of ``tables``.
 
-    ``engine`` says which batches can be: its budget, its most sequences, its KV
-    capacity. Least squares with coefficients that are not negative.
+    ``engine`` says which batches can be, by its budget, its most sequences, its
+    KV capacity, and how many ranks share the experts. Least squares with
+    coefficients that are not negative.
     """
     from scipy.optimize import nnls
 
     layers = model.layers
-    curve = _by_tokens(tables, model, ranks)
+    curve = _by_tokens(tables, model, engine.data_parallel if engine.enable_expert_parallel else 1)
     rows = tables.attention.where(_possible(tables.attention, engine))
     chunk, decoders = rows.chunk_tokens, rows.decoders
     context = decoders * rows.decoder_tokens
@@ -191,7 +202,7 @@ def _experts_us(experts: Experts, model: Architecture, ranks: int, tokens: Float
     ]
     bytes_sent = tokens * model.hidden * BF16_BYTES
     own_us: Floats = np.interp(tokens, [float(count) for count, _ in rows], compute_us)
-    return own_us + _total_us(experts.exchange, bytes_sent)
+    return ROUTING_US_PER_LAYER + own_us + _total_us(experts.exchange, bytes_sent)
 
 
 def _total_us(sweeps: Iterable[Sweep], at: Floats) -> Floats:

@@ -36,17 +36,26 @@ class Recording:
 
     ``bound`` is the largest error with step times from the kernel tables,
     ``sheet_bound`` with those from data sheets; None where it is only reported.
+    ``collectives`` are those of ranks that share their experts.
     """
 
     name: str
     kernels: str
     bound: float | None
     sheet_bound: float | None
+    collectives: str = ""
 
 
 RECORDINGS: Final = (
     Recording("rtx4090-llama-3.1-8b", "rtx4090.llama-3.1-8b.tp1", 0.03, 0.10),
     Recording("rtxpro6000-llama-3.1-8b", "rtxpro6000.llama-3.1-8b.tp1", 0.05, None),
+    Recording(
+        "rtxpro6000x2-qwen3-30b-a3b",
+        "rtxpro6000.qwen3-30b-a3b-instruct-2507.tp1",
+        0.10,
+        None,
+        "rtxpro6000.x2",
+    ),
 )
 
 STATISTICS: Final = {"mean": None, "median": 50.0, "p90": 90.0, "p99": 99.0}
@@ -80,7 +89,8 @@ def kernel_step_time(folder: Path, recording: Recording, scenarios: ScenarioSet)
     """The step time of a recording's engine, from the kernel tables of its machine."""
     (engine,) = scenarios.variants[0].engines.values()
     assert isinstance(engine, Vllm) and engine.model is not None
-    return fit(read_tables(folder, recording.kernels), models()[engine.model], engine)
+    tables = read_tables(folder, recording.kernels, recording.collectives)
+    return fit(tables, models()[engine.model], engine)
 
 
 def with_step_time(scenarios: ScenarioSet, step_time: StepTime) -> ScenarioSet:
@@ -121,17 +131,17 @@ def compare(name: str, result: RunResult, recorded: Course, bound: float | None)
 
 
 def course(result: RunResult) -> Course:
-    """What a run says; polled every second from the first on, as the recording was."""
+    """What a run says."""
     table, pods = result.requests_table, result.pods_table
     arrival_s = arrow.numbers(table, "arrival_s")
     first_s, end_s = arrow.numbers(table, "first_token_s"), arrow.numbers(table, "end_s")
-    seconds = np.rint(arrow.numbers(pods, "time_s")).astype(np.int64)
+    polled_s = arrow.numbers(pods, "time_s")
     return Course(
         ttft_s=first_s - arrival_s,
         tpot_s=(end_s - first_s) / (arrow.whole(table, "output_tokens") - 1),
         e2e_s=end_s - arrival_s,
-        running=_by_second(seconds, arrow.whole(pods, "running")),
-        waiting=_by_second(seconds, arrow.whole(pods, "waiting")),
+        running=_by_second(polled_s, arrow.whole(pods, "running")),
+        waiting=_by_second(polled_s, arrow.whole(pods, "waiting")),
     )
 
 
@@ -166,9 +176,12 @@ def _times(
         yield Figure(f"{what} {name}, {unit}", here, there, bound)
 
 
-def _by_second(seconds: Integers, values: Integers) -> Floats:
-    """All pods together, second by second, from the first on."""
-    return np.bincount(seconds, values.astype(np.float64))[1:].astype(np.float64)
+def _by_second(polled_s: Floats, values: Integers) -> Floats:
+    """All pods together at each full second from the first on, whatever was polled in between."""
+    seconds = np.rint(polled_s)
+    full = np.abs(polled_s - seconds) < 1e-6
+    together = np.bincount(seconds[full].astype(np.int64), values[full].astype(np.float64))
+    return together[1:].astype(np.float64)
 
 
 def _level(what: str, predicted: Floats, recorded: Floats) -> Figure:

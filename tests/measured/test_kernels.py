@@ -99,14 +99,17 @@ def test_ranks_share_the_experts_and_exchange_tokens():
         tables.per_sequence,
         Experts({1: touched, 512: touched}, (exchange, exchange)),
     )
-    alone, both = fit(tables, mixture, ENGINE).computed, fit(shared, mixture, ENGINE, 2).computed
+    ranks = ENGINE.model_copy(update={"data_parallel": 2, "enable_expert_parallel": True})
+    alone, both = fit(tables, mixture, ENGINE).computed, fit(shared, mixture, ranks).computed
     assert alone is not None and both is not None
     # Two tokens, one of each rank, leave an expert of the rank's two untouched with (1/2)^2.
     expert_us = 100 * 2 * (1 - 0.5**2)
     exchange_us = 2 * (10 + 64 * 2)
-    wanted_ms = LAYERS * (expert_us + exchange_us) / 1e3
+    routing_us = kernels.ROUTING_US_PER_LAYER
+    wanted_ms = LAYERS * (routing_us + expert_us + exchange_us) / 1e3
     assert both.ms[0] - alone.ms[0] == pytest.approx(wanted_ms)
-    assert both.ms[-1] - alone.ms[-1] == pytest.approx(LAYERS * (200 + 2 * (10 + 512 * 128)) / 1e3)
+    wanted_ms = LAYERS * (routing_us + 200 + 2 * (10 + 512 * 128)) / 1e3
+    assert both.ms[-1] - alone.ms[-1] == pytest.approx(wanted_ms)
 
 
 @pytest.mark.parametrize(
