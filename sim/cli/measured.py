@@ -12,13 +12,13 @@ LINE: Final = "{:<44} {:>10} {:>10} {:>9}  {:<8} {}"
 HEADING: Final = LINE.format("", "predicted", "measured", "error", "bound", "ok")
 
 
-def report(as_json: bool) -> bool:
-    """Print podsim beside what was measured; whether all bounds hold."""
+def report(part: str | None, as_json: bool) -> bool:
+    """Print one part of what was measured, or all, beside podsim; whether all bounds hold."""
     from sim.validation.figures import as_data
     from sim.validation.measured import validate_measured
 
     tables: list[Table] = []
-    for table in validate_measured():
+    for table in validate_measured(part):
         if not as_json:
             if not tables:
                 click.echo(HEADING)
@@ -42,7 +42,7 @@ def lines(table: "Table") -> list[str]:
         bound, ok = _verdict(table.median_bound, table.median_ok)
         found.append(LINE.format("  median error", "", "", f"{table.median:.1%}", bound, ok))
         found.append(LINE.format("  p95 error", "", "", f"{table.p95:.1%}", "", ""))
-    found += [f"  {note}" for note in table.notes]
+    found += [f"  {line}" for line in table.note.splitlines()]
     return [line.rstrip() for line in found]
 
 

@@ -38,13 +38,13 @@ class Table:
     """Figures that belong together: one machine, one recording, one way to get step times.
 
     ``median_bound`` is the largest median of the errors that is allowed, as a
-    ratio; ``notes`` say in words what no figure does.
+    ratio; ``note`` says in words, line by line, what no figure does.
     """
 
     name: str
     figures: tuple[Figure, ...]
     median_bound: float | None = None
-    notes: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def median(self) -> float | None:
@@ -78,7 +78,7 @@ def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
     return [
         {
             "table": table.name,
-            "notes": list(table.notes),
+            "note": table.note,
             "median_error": table.median,
             "p95_error": table.p95,
             "median_bound": table.median_bound,
