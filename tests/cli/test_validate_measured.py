@@ -42,6 +42,14 @@ def test_figures_are_printed_under_their_table(podsim, found):
         ["p95", "error", "1.9%"],
         ["E2E", "of", "single", "requests:", "off", "by", "1.8%", "at", "the", "median"],
         [],
+        ["errors", "figures", "median", "p95", "worst"],
+        [
+            *["rtx4090,", "step", "times", "from", "its", "kernel", "tables"],
+            "3",
+            "1.9%",
+            "1.9%",
+            "1.9%",
+        ],
         ["3", "figures,", "none", "out", "of", "bounds"],
     ]
     assert max(map(len, result.stdout.splitlines())) <= 100
@@ -53,7 +61,7 @@ def test_a_bound_that_does_not_hold_is_a_bug_in_podsim(podsim, found):
     result = podsim("validate", "--measured")
     assert result.exit_code == 4
     assert "  median error" in result.stdout
-    assert result.stdout.splitlines()[-4].split() == ["median", "error", "20.0%", "8%", "NO"]
+    assert ["median", "error", "20.0%", "8%", "NO"] in map(str.split, result.stdout.splitlines())
     assert result.stdout.endswith("4 figures, 1 out of bounds\n")
 
 
