@@ -96,12 +96,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Job:
-    """A request: what it says, the tokens it will be answered with, when the client leaves."""
+    """A request: what it says, the tokens it will be answered with, when the client leaves.
+
+    ``rank`` serves it when there are several.
+    """
 
     arrival_s: float
     prompt: tuple[int, ...]
     output: tuple[int, ...]
     cancel_s: float | None = None
+    rank: int = 0
 
 
 FollowUp = Callable[[int, float], Job | None]
@@ -175,7 +179,18 @@ class Trace:
 
 def simulate(settings: Settings, jobs: Iterable[Job], follow_up: FollowUp | None = None) -> Trace:
     """Run ``jobs`` (in input order at equal times) and whatever follows up to the last end."""
-    return _Engine(settings, list(jobs), follow_up).run()
+    return simulate_ranks(settings, 1, jobs, follow_up)[0]
+
+
+def simulate_ranks(
+    settings: Settings, ranks: int, jobs: Iterable[Job], follow_up: FollowUp | None = None
+) -> list[Trace]:
+    """The same on equal ranks in lockstep; a trace for each, with the jobs that it served.
+
+    All ranks take a step together while any of them has work: it lasts as
+    long as the step of the slowest, and who has nothing to do takes an empty one.
+    """
+    return _Lockstep(settings, ranks, list(jobs), follow_up).run()
 
 
 class BlockPool:
@@ -267,47 +282,90 @@ class _Sequence:
         self.leaving = False  # the client has gone, the step in flight has not ended
 
 
-class _Engine:
-    def __init__(self, settings: Settings, jobs: list[Job], follow_up: FollowUp | None) -> None:
-        self.settings = settings
+class _Lockstep:
+    def __init__(
+        self, settings: Settings, ranks: int, jobs: list[Job], follow_up: FollowUp | None
+    ) -> None:
         self.follow_up = follow_up
-        self.pool = BlockPool(settings.kv_blocks)
-        self.chains = Chains(settings.block_size)
+        self.engines = [_Engine(settings, self._ended) for _ in range(ranks)]
         self.sequences = [_Sequence(number, job) for number, job in enumerate(jobs)]
         self.arrivals = [(seq.job.arrival_s, seq.number, seq) for seq in self.sequences]
         heapify(self.arrivals)
-        self.waiting: deque[_Sequence] = deque()
-        self.running: list[_Sequence] = []
-        self.steps: list[StepTrace] = []
 
-    def run(self) -> Trace:
+    def run(self) -> list[Trace]:
         now_s = 0.0
+        engines = self.engines
         while True:
-            if not self.running and not self.waiting:
+            if not any(engine.has_work() for engine in engines):
                 if not self.arrivals:
                     break
                 now_s = max(now_s, self.arrivals[0][0])
             self._take_arrivals(now_s)
-            self._schedule(now_s)
-            if any(seq.chunk for seq in self.running):
-                now_s = self._pass_step(now_s)
+            works = [engine.schedule(now_s) for engine in engines]
+            if any(work.tokens for work in works):
+                end_s = now_s + max(engine.seconds(work) for engine, work in zip(engines, works))
+                for engine, work in zip(engines, works):
+                    engine.pass_step(work, now_s, end_s)
+                now_s = end_s
             else:
-                assert not self.running and not self.waiting, "an engine with work stands still"
-        return Trace([seq.trace for seq in self.sequences], self.steps)
+                assert not any(engine.has_work() for engine in engines), "work stands still"
+        return [self._trace(rank) for rank in range(len(engines))]
 
-    # Arrivals and departures
+    def _trace(self, rank: int) -> Trace:
+        jobs = [seq.trace for seq in self.sequences if seq.job.rank == rank]
+        return Trace(jobs, self.engines[rank].steps)
 
     def _take_arrivals(self, now_s: float) -> None:
         while self.arrivals and self.arrivals[0][0] <= now_s + BOUNDARY_TOLERANCE_S:
             _, _, seq = heappop(self.arrivals)
-            arrival_s, cancel_s = seq.job.arrival_s, seq.job.cancel_s
-            if self._is_too_long(len(seq.known)):
-                seq.trace.http_status = 400
-                self._end(seq, "rejected", arrival_s, "prompt_too_long")
-            elif cancel_s is not None and cancel_s < now_s:
-                self._end(seq, "cancelled", cancel_s)  # came and went during the step
-            else:
-                self.waiting.append(seq)
+            self.engines[seq.job.rank].arrive(seq, now_s)
+
+    def _ended(self, number: int, end_s: float) -> None:
+        following = self.follow_up(number, end_s) if self.follow_up else None
+        if following is not None:
+            successor = _Sequence(len(self.sequences), following)
+            self.sequences.append(successor)
+            heappush(self.arrivals, (following.arrival_s, successor.number, successor))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a step computes."""
+
+    prefill: int
+    decoding: int
+    context: int
+    pairs: float
+
+    @property
+    def tokens(self) -> int:
+        return self.prefill + self.decoding
+
+
+class _Engine:
+    def __init__(self, settings: Settings, ended: Callable[[int, float], None]) -> None:
+        self.settings = settings
+        self.ended = ended
+        self.pool = BlockPool(settings.kv_blocks)
+        self.chains = Chains(settings.block_size)
+        self.waiting: deque[_Sequence] = deque()
+        self.running: list[_Sequence] = []
+        self.steps: list[StepTrace] = []
+
+    def has_work(self) -> bool:
+        return bool(self.running or self.waiting)
+
+    # Arrivals and departures
+
+    def arrive(self, seq: _Sequence, now_s: float) -> None:
+        arrival_s, cancel_s = seq.job.arrival_s, seq.job.cancel_s
+        if self._is_too_long(len(seq.known)):
+            seq.trace.http_status = 400
+            self._end(seq, "rejected", arrival_s, "prompt_too_long")
+        elif cancel_s is not None and cancel_s < now_s:
+            self._end(seq, "cancelled", cancel_s)  # came and went during the step
+        else:
+            self.waiting.append(seq)
 
     def _is_too_long(self, prompt_tokens: int) -> bool:
         limit = self.settings.max_model_len
@@ -326,11 +384,7 @@ class _Engine:
         seq.trace.status = status
         seq.trace.end_s = end_s
         seq.trace.end_reason = reason
-        following = self.follow_up(seq.number, end_s) if self.follow_up else None
-        if following is not None:
-            successor = _Sequence(len(self.sequences), following)
-            self.sequences.append(successor)
-            heappush(self.arrivals, (following.arrival_s, successor.number, successor))
+        self.ended(seq.number, end_s)
 
     def _release(self, seq: _Sequence) -> None:
         self.pool.release(seq.blocks)
@@ -339,12 +393,13 @@ class _Engine:
 
     # Scheduling
 
-    def _schedule(self, now_s: float) -> None:
+    def schedule(self, now_s: float) -> _Work:
         for seq in self.running:
             seq.chunk = 0
         budget, preempted = self._schedule_running(self.settings.max_num_batched_tokens)
         if not preempted:
             self._admit(now_s, budget)
+        return self._work()
 
     def _schedule_running(self, budget: int) -> tuple[int, bool]:
         """Serve the running requests in admission order; what is left, and was one preempted?"""
@@ -422,16 +477,22 @@ class _Engine:
 
     # The step itself
 
-    def _pass_step(self, start_s: float) -> float:
-        """Let the scheduled step happen; returns its end."""
+    def _work(self) -> _Work:
         scheduled = [seq for seq in self.running if seq.chunk]
         decoding = [seq for seq in scheduled if not seq.prefilling]
         prefilling = [seq for seq in scheduled if seq.prefilling]
         prefill = sum(seq.chunk for seq in prefilling)
         context = sum(len(seq.known) for seq in decoding)
         pairs = sum((seq.chunk * (seq.computed + seq.chunk / 2) for seq in prefilling), 0.0)
-        duration_s = self.settings.step_time.seconds(prefill, len(decoding), context, pairs)
-        end_s = start_s + duration_s
+        return _Work(prefill, len(decoding), context, pairs)
+
+    def seconds(self, work: _Work) -> float:
+        """How long the step lasts when no other rank's is longer."""
+        step_time = self.settings.step_time
+        return step_time.seconds(work.prefill, work.decoding, work.context, work.pairs)
+
+    def pass_step(self, work: _Work, start_s: float, end_s: float) -> None:
+        """Let the scheduled step happen."""
         queue = list(self.waiting)
         self._take_cancellations(end_s)
         for seq in list(self.running):
@@ -444,16 +505,15 @@ class _Engine:
             StepTrace(
                 start_s,
                 end_s,
-                prefill,
-                len(decoding),
-                context,
-                pairs,
+                work.prefill,
+                work.decoding,
+                work.context,
+                work.pairs,
                 published,
                 len(self.pool.free),
                 self.pool.cached_blocks,
             )
         )
-        return end_s
 
     def _take_cancellations(self, end_s: float) -> None:
         """Clients that leave from the start of the step (after planning) to before its end."""

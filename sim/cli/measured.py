@@ -37,13 +37,12 @@ def report(as_json: bool) -> bool:
 def lines(table: "Table") -> list[str]:
     """A table as text: its name, its figures, the median and the 95th percentile of the errors."""
     found = [table.name]
-    if table.note:
-        found.append(f"  {table.note}")
     found += [_line(figure) for figure in table.figures]
     if table.median is not None and table.p95 is not None:
         bound, ok = _verdict(table.median_bound, table.median_ok)
         found.append(LINE.format("  median error", "", "", f"{table.median:.1%}", bound, ok))
         found.append(LINE.format("  p95 error", "", "", f"{table.p95:.1%}", "", ""))
+    found += [f"  {note}" for note in table.notes]
     return [line.rstrip() for line in found]
 
 

@@ -1,15 +1,11 @@
-"""A pod: binds the scheduler to the clock and reports to whoever dispatched the attempt.
+"""A pod: the port to the router, the scheduler's work, and reports of what became of it.
 
-Between two changes of the batch the pod sleeps: a *span* is any number of
-decode steps in closed form, up to the next completion or the step whose KV
-blocks are not there; an arrival or a cancellation cuts it at a step boundary.
-Steps that prefill or that are short of blocks go one at a time.
+``sim.pod.lockstep`` says when its steps start and end.
 """
 
-from functools import partial
-
-from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
+from sim.kernel import Kernel
 from sim.pod.batch import Sequence
+from sim.pod.lockstep import Lockstep
 from sim.pod.scheduler import Scheduler, Step
 from sim.pod.spec import Vllm
 from sim.pod.steptime import Span, StepTime
@@ -21,22 +17,23 @@ from sim.scenario.presets import step_time
 
 @family(Vllm)
 class Pod:
-    """One engine process with its KV cache."""
+    """One engine process with its KV cache: an engine of its own, or a data-parallel rank.
 
-    def __init__(self, name: str, engine: Vllm, kernel: Kernel) -> None:
+    Ranks that step together share a ``lockstep``.
+    """
+
+    def __init__(
+        self, name: str, engine: Vllm, kernel: Kernel, lockstep: Lockstep | None = None
+    ) -> None:
         self.name = name
         self._kernel = kernel
+        self._lockstep = lockstep or Lockstep(kernel)
+        self._lockstep.join(self)
         self._steptime = StepTime(step_time(engine))
         self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
         self._sequences: dict[Attempt, Sequence] = {}
-        self._start_s = 0.0  # of the step or span in flight
-        self._end_s = 0.0  # of the step or span in flight, as planned or cut
-        self._steps = 0  # steps in flight: 0 when idle
-        self._span: Span | None = None  # what is in flight when it is a span
         self._step: Step | None = None  # what is in flight when it is a single step
-        self._plan = 0  # number of the present plan: wake-ups of older ones are stale
-        self._planning = False  # a planning event is on its way
         self._cancelled: list[Sequence] = []
         self._waiting_scheduled = 0  # queue as the scheduling of the step in flight left it
         self._left_queue = 0  # those of them whose clients have gone since
@@ -45,8 +42,15 @@ class Pod:
         self._published_held = 0  # KV blocks
         self._emitted = 0
         self._computed = 0
-        self._finished_steps = 0
-        self._busy_s = 0.0
+
+    @classmethod
+    def replica(cls, name: str, engine: Vllm, kernel: Kernel) -> "list[Pod]":
+        """The pods of one replica: its data-parallel ranks, or a single one with its name."""
+        if engine.data_parallel == 1:
+            return [cls(name, engine, kernel)]
+        shared = Lockstep(kernel) if engine.enable_expert_parallel else None
+        ranks = range(engine.data_parallel)
+        return [cls(f"{name}-rank-{rank}", engine, kernel, shared) for rank in ranks]
 
     # -- the port -------------------------------------------------------------------------
 
@@ -62,10 +66,7 @@ class Pod:
         sequence = Sequence(attempt, allowed, truncated=allowed < wanted)
         self._sequences[attempt] = sequence
         self._scheduler.waiting.append(sequence)
-        if self._steps == 0:
-            self._plan_at(self._kernel.now_s)
-        elif self._span is not None:
-            self._cut_for_arrival(self._span)
+        self._lockstep.arrived()
 
     def cancel(self, attempt: Attempt) -> None:
         """Forget an attempt whose client has left.
@@ -78,132 +79,86 @@ class Pod:
         if sequence in self._scheduler.running:
             sequence.cancelled = True
             self._cancelled.append(sequence)
-            if self._steps == 0:
+            if self._lockstep.steps == 0:
                 self._release(self._drop_cancelled(0))
         else:
             self._leave_queue(sequence)
-        if self._span is not None:
-            self._cut(self._span, self._span.steps_until(self._kernel.now_s) + 1)
+        self._lockstep.left()
 
     def _leave_queue(self, sequence: Sequence) -> None:
         """A client that leaves during a step is not in the queue published at its end."""
         waiting = self._scheduler.waiting
-        if self._steps and waiting.index(sequence) < self._waiting_scheduled - self._left_queue:
-            self._left_queue += 1
+        if self._lockstep.steps:
+            scheduled = self._waiting_scheduled - self._left_queue
+            self._left_queue += waiting.index(sequence) < scheduled
         waiting.remove(sequence)
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
         waiting, running = self._published_waiting, self._published_running
         held, capacity = self._published_held, self._scheduler.store.capacity
-        if self._span is not None:
-            done = self._steps_done(self._span, now_s)
-            if done:
-                waiting, running = self._waiting_scheduled, len(self._scheduler.running)
-                held = self._scheduler.store.held + self._batch.blocks_for(done)
+        done = self._lockstep.steps_done(now_s)
+        if done:
+            waiting, running = self._waiting_scheduled, len(self._scheduler.running)
+            held = self._scheduler.store.held + self._batch.blocks_for(done)
         return Published(waiting, running, held / capacity)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all before ``now_s``, which must be the present instant."""
-        emitted, steps, busy_s = self._emitted, self._finished_steps, self._busy_s
-        if self._steps:
-            busy_s += now_s - self._start_s
-            if self._span is not None:
-                done = min(self._span.steps_before(now_s), self._steps)
-                steps += done
-                emitted += done * self._batch.decoders
-        scheduler = self._scheduler
+        lockstep, scheduler = self._lockstep, self._scheduler
+        done = lockstep.steps_done_before(now_s)
         return PodTotals(
-            emitted,
+            self._emitted + done * self._batch.decoders,
             self._computed,
             scheduler.recomputed_tokens,
             scheduler.preemptions,
-            steps,
-            busy_s,
+            lockstep.finished_steps + done,
+            lockstep.busy_s(now_s),
         )
 
-    # -- planning -------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------
 
-    def _plan_at(self, start_s: float) -> None:
-        """Plan the step that starts at ``start_s``, after everything else of this instant."""
-        if not self._planning:
-            self._planning = True
-            self._start_s = start_s
-            self._kernel.at(self._kernel.now_s, Order.PLANNING, self._planned)
-
-    def _plan_next(self, start_s: float) -> None:
-        """Plan now if nothing else is due within the tolerance of this boundary, else after it."""
-        due_s = self._kernel.next_s()
-        if due_s > start_s + BOUNDARY_TOLERANCE_S:
-            self._begin(start_s)
-        else:
-            self._planning = True
-            self._start_s = start_s
-            self._kernel.at(max(due_s, self._kernel.now_s), Order.PLANNING, self._planned)
-
-    def _planned(self) -> None:
-        self._planning = False
-        self._begin(self._start_s)
-
-    def _begin(self, start_s: float) -> None:
-        """Start the next step or span at ``start_s``; the pod is idle when there is no work."""
-        self._plan += 1
-        self._start_s = start_s
-        scheduler, batch = self._scheduler, self._batch
+    def steps_ahead(self) -> int | None:
+        """How many decode steps need no scheduling; None when nobody runs or waits here."""
+        scheduler = self._scheduler
         if scheduler.decodes_only():
-            steps = scheduler.steps_with_blocks(batch.next_end())
-            if steps:
-                self._steps = steps
-                self._waiting_scheduled = len(scheduler.waiting)
-                self._span = self._steptime.span(start_s, batch.decoders, batch.context_tokens)
-                self._wake_at(self._span.end_s(steps))
-                return
+            return scheduler.steps_with_blocks(self._batch.next_end())
+        return 0 if scheduler.running or scheduler.waiting else None
+
+    def span(self, start_s: float) -> Span:
+        """Begin decode steps without scheduling; how long they would last on their own."""
+        self._waiting_scheduled = len(self._scheduler.waiting)
+        return self._steptime.span(start_s, self._batch.decoders, self._batch.context_tokens)
+
+    def schedule(self, start_s: float) -> float | None:
+        """Begin one step; how many seconds it would last on its own, None for an empty one."""
+        scheduler, batch = self._scheduler, self._batch
         step = scheduler.plan()
+        self._waiting_scheduled = len(scheduler.waiting)
         if not batch.decoders and not step.prefill_tokens:
-            self._steps = 0
-            return
+            return None
         for sequence in step.admitted:
             if sequence.attempt.scheduled_s is None:
                 sequence.attempt.scheduled_s = start_s
         self._step = step
-        self._steps = 1
-        self._waiting_scheduled = len(scheduler.waiting)
-        duration_s = self._steptime.step_s(
+        return self._steptime.step_s(
             step.prefill_tokens, step.pairs, batch.decoders, batch.context_tokens
         )
-        self._wake_at(start_s + duration_s)
 
-    def _wake_at(self, end_s: float) -> None:
-        self._end_s = end_s
-        # A step that began up to the tolerance ago may be over already.
-        wake_s = max(end_s, self._kernel.now_s)
-        self._kernel.at(wake_s, Order.STEP_END, partial(self._woken, self._plan))
-
-    # -- the end of a step or span --------------------------------------------------------
-
-    def _woken(self, plan: int) -> None:
-        if plan == self._plan:
-            self._finish_steps()
-            self._plan_next(self._end_s)
-
-    def _finish_steps(self) -> None:
-        """Apply what is in flight at its end: tokens, first tokens, ends, then publish."""
-        scheduler, batch = self._scheduler, self._batch
-        now_s, steps, step = self._end_s, self._steps, self._step
+    def finish(self, steps: int, end_s: float) -> None:
+        """Apply what has been in flight at its end: tokens, first tokens, ends, then publish."""
+        scheduler, batch, step = self._scheduler, self._batch, self._step
         if step is None:
             scheduler.grow(steps)
-        self._finished_steps += steps
-        self._busy_s += now_s - self._start_s
         self._emitted += steps * batch.decoders
         batch.advance(steps)
-        self._steps = 0
-        self._span = self._step = None
+        self._step = None
         left = self._drop_cancelled(steps) if self._cancelled else []
         ended = batch.pop_ended()
         if step is not None:
             self._computed += step.prefill_tokens
             for sequence in step.filled:
-                self._sample(sequence, now_s, ended)
+                self._sample(sequence, end_s, ended)
         if ended or left:
             self._release(ended + left)
         self._published_waiting = self._waiting_scheduled - self._left_queue
@@ -211,7 +166,7 @@ class Pod:
         self._published_running = len(scheduler.running)
         self._published_held = scheduler.store.held
         for sequence in ended:
-            self._complete(sequence, now_s, Reason.LENGTH if sequence.truncated else None)
+            self._complete(sequence, end_s, Reason.LENGTH if sequence.truncated else None)
 
     def _sample(self, sequence: Sequence, now_s: float, ended: list[Sequence]) -> None:
         """The step that completed its prefill gives ``sequence`` a token."""
@@ -259,44 +214,9 @@ class Pod:
         attempt.end_reason = reason
         attempt.listener.ended(attempt)
 
-    # -- spans ----------------------------------------------------------------------------
-
-    def _steps_done(self, span: Span, now_s: float) -> int:
-        return min(span.steps_until(now_s), self._steps)
-
     def _emitted_by(self, sequence: Sequence) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
         if not sequence.decoding:
             return sequence.emitted
-        steps = self._batch.steps - sequence.joined
-        if self._span is not None:
-            steps += self._steps_done(self._span, self._kernel.now_s)
-        return sequence.emitted + steps
-
-    def _cut(self, span: Span, steps: int) -> None:
-        """End the span in flight after ``steps`` steps instead of where it was planned to end."""
-        if steps < self._steps:
-            self._plan += 1
-            self._steps = steps
-            self._wake_at(span.end_s(steps))
-
-    def _cut_for_arrival(self, span: Span) -> None:
-        """An arrival is taken in at the next step boundary, or at the one it has just met.
-
-        What arrives because a client has left at this very instant is too late
-        for the step that starts at it: planning came before the client left.
-        """
-        now_s = self._kernel.now_s
-        done = self._steps_done(span, now_s)
-        boundary_s = span.end_s(done)
-        too_late = self._kernel.phase > Order.PLANNING
-        if too_late or now_s - boundary_s > BOUNDARY_TOLERANCE_S:
-            self._cut(span, done + 1)
-        elif done < self._steps:
-            self._plan += 1
-            self._steps = done
-            self._end_s = boundary_s
-            if done:
-                self._finish_steps()
-            self._span = None
-            self._plan_at(boundary_s)
+        done = self._lockstep.steps_done(self._kernel.now_s)
+        return sequence.emitted + self._batch.steps - sequence.joined + done

@@ -21,6 +21,17 @@ class Vllm(Engine):
     kv_blocks: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
         default=None, description="KV blocks per pod; derived from gpu and model when missing."
     )
+    data_parallel: Annotated[int, whole(1, 1024)] = Field(
+        default=1,
+        description="Ranks of one replica, each with tensorParallel GPUs, a scheduler, a queue and "
+        "a KV cache. To the router each rank is a pod, <backend>-<replica>-rank-<rank>.",
+    )
+    enable_expert_parallel: bool = Field(
+        default=False,
+        description="The ranks of a replica share their experts, so their steps are one: it lasts "
+        "as long as the slowest rank's. vLLM couples the ranks of every mixture-of-experts model "
+        "in this way: set it for those. Ranks of dense models are independent.",
+    )
     block_size: Annotated[int, whole(1, 10**6, STARVED)] = Field(
         default=16, description="Tokens per KV block."
     )
@@ -56,6 +67,14 @@ class Vllm(Engine):
             problems.append(
                 ("", "the KV capacity is unknown: give kvBlocks, or both gpu and model")
             )
+        elif self._shares_experts and self.kv_blocks is None and self.weights is None:
+            problems.append(
+                (
+                    "",
+                    "the KV capacity is unknown: a rank holds its share of the experts only; give "
+                    "kvBlocks, or weights: the bytes on one rank",
+                )
+            )
         if self.max_num_seqs > self.max_num_batched_tokens:
             problems.append(
                 (
@@ -66,6 +85,10 @@ class Vllm(Engine):
             )
         refuse(problems)
         return self
+
+    @property
+    def _shares_experts(self) -> bool:
+        return self.enable_expert_parallel and self.data_parallel > 1
 
     @property
     def kv_derived(self) -> bool:

@@ -1,6 +1,7 @@
 """What a step costs, and what a span of equal decode steps costs, in closed form."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
 
@@ -91,10 +92,23 @@ class Span:
         self._first_s = first_s
         self._growth_s = growth_s
 
+    def first_steps(self) -> tuple[float, float]:
+        """Sorts spans by the length of their first step, equal ones by that of the second."""
+        return self._first_s, self._growth_s
+
     def end_s(self, steps: int) -> float:
         """When the step number ``steps`` ends."""
         lasting_s = steps * self._first_s + self._growth_s * (steps * (steps - 1) / 2)
         return self.start_s + lasting_s
+
+    def leads(self, other: "Span", limit: int) -> int:
+        """For how many steps, at most ``limit``, none of ``other``'s is longer than its own.
+
+        The first of its own must be at least as long as the other's.
+        """
+        ahead_s = self._first_s - other._first_s
+        gain_s = other._growth_s - self._growth_s
+        return limit if ahead_s >= gain_s * limit else min(limit, int(ahead_s / gain_s) + 1)
 
     def steps_until(self, until_s: float) -> int:
         """How many steps have ended at ``until_s``.
@@ -121,3 +135,17 @@ class Span:
         while steps and self.end_s(steps) >= until_s:
             steps -= 1
         return steps
+
+
+def slowest(spans: Sequence[Span], limit: int) -> tuple[Span, int]:
+    """The span with the longest steps, and for how many of the next ``limit`` steps it is that.
+
+    Lengths of steps are affine in their number, so their maximum is one of
+    them up to the step at which another one overtakes it.
+    """
+    longest = spans[0]
+    if len(spans) > 1:
+        longest = max(spans, key=Span.first_steps)
+        for span in spans:
+            limit = longest.leads(span, limit)
+    return longest, limit

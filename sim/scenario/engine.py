@@ -105,8 +105,9 @@ class Engine(Model):
 
     A kind of engine is a subclass with the settings of its scheduler and a
     ``kind`` of its own, bound to its implementation by ``sim.registry.family``.
-    The implementation is built as ``Implementation(name, spec, kernel)`` and is
-    a ``sim.ports.PodPort``.
+    ``Implementation.replica(name, spec, kernel)`` builds the pods of one
+    replica, each a ``sim.ports.PodPort``: one with that name, or one per
+    data-parallel rank.
     """
 
     kind: str = "vllm"
