@@ -38,13 +38,13 @@ class Table:
     """Figures that belong together: one machine, one recording, one way to get step times.
 
     ``median_bound`` is the largest median of the errors that is allowed, as a
-    ratio; ``notes`` say in words what no figure does.
+    ratio; ``note`` says in words, line by line, what no figure does.
     """
 
     name: str
     figures: tuple[Figure, ...]
     median_bound: float | None = None
-    notes: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def median(self) -> float | None:
@@ -55,6 +55,11 @@ class Table:
     def p95(self) -> float | None:
         """95th percentile of the sizes of the errors."""
         return self._percentile(95.0)
+
+    @property
+    def worst(self) -> float | None:
+        """The largest of the sizes of the errors."""
+        return self._percentile(100.0)
 
     @property
     def median_ok(self) -> bool:
@@ -78,9 +83,10 @@ def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
     return [
         {
             "table": table.name,
-            "notes": list(table.notes),
+            "note": table.note,
             "median_error": table.median,
             "p95_error": table.p95,
+            "worst_error": table.worst,
             "median_bound": table.median_bound,
             "ok": table.out_of_bounds == 0,
             "figures": [
