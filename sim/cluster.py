@@ -7,6 +7,7 @@ from pathlib import Path
 from sim import registry as registries
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
+from sim.pod.frontend import FrontedPod
 from sim.ports import PodPort, PodTotals, Workload, WorkloadContext
 from sim.record import Recorder
 from sim.request import Request
@@ -42,6 +43,8 @@ class Cluster:
             for pod in family.implementation.replica(each, engine, self.kernel)
         ]
         self._gpus = len(self.pods) * engine.tensor_parallel
+        if engine.front_end is not None:
+            self.pods = [FrontedPod(pod, engine.front_end, self.kernel) for pod in self.pods]
         columns = PodColumns([pod.name for pod in self.pods])
         self._policy = self._make_policy(name, backend)
         interval_s = scenario.router.metrics.poll_interval

@@ -6,7 +6,16 @@ from typing import Annotated, Any, Final, Self, TypeAlias
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from sim.scenario.dtypes import KvDtype, WeightDtype
-from sim.scenario.fields import Bytes, DottedName, Model, PositiveTokens, real, refuse, whole
+from sim.scenario.fields import (
+    Bytes,
+    DottedName,
+    Duration,
+    Model,
+    PositiveTokens,
+    real,
+    refuse,
+    whole,
+)
 
 MAX_TENSOR_PARALLEL: Final = 64
 
@@ -100,6 +109,15 @@ StepTimeForms: TypeAlias = Annotated[
 """Coefficients, or the name of a preset that has them."""
 
 
+class FrontEnd(Model):
+    """What the API server of a pod takes before the engine knows of a request."""
+
+    per_request: Duration = Field(default=0.0, description="Time per request: HTTP, queues.")
+    per_prompt_token: Duration = Field(
+        default=0.0, description="Time per prompt token: tokenising, hashing; 1.5us or so."
+    )
+
+
 class Engine(Model):
     """One kind of pod: what it runs on, what it serves, what a step costs.
 
@@ -143,6 +161,9 @@ class Engine(Model):
     )
     gpu_memory_utilization: Annotated[float, real(0.0, 1.0, True)] = Field(
         default=0.92, description="Share of the GPU's memory that the engine may use."
+    )
+    front_end: FrontEnd | None = Field(
+        default=None, description="What the API server takes before the engine; none when missing."
     )
 
     @model_validator(mode="after")

@@ -21,12 +21,19 @@ from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.load import ScenarioSet, load_dict
 from sim.validation.figures import Figure, Table
 
-FRONT_END_S: Final = 15.6e-3
-FRONT_END_S_PER_TOKEN: Final = 1.33e-6
+FRONT_END: Final = {"perRequest": "15.6ms", "perPromptToken": "1.33us"}
 """HTTP and tokenising before a prompt reaches the scheduler (engine semantics, 6).
 
 BLIS's figure per request, and 0.1 s for a prompt of 75k.
 """
+
+ENGINE: Final = {
+    "gpuMemoryUtilization": 0.9,
+    "enablePrefixCaching": False,
+    "maxNumBatchedTokens": 8192,
+    "frontEnd": FRONT_END,
+}
+"""How the scripts set up vLLM, apart from what differs between rows."""
 
 REQUESTS_PER_CLIENT: Final = 10
 SHORTEST: Final = 0.8
@@ -65,11 +72,6 @@ class Loop(NamedTuple):
             f"{self.clients} clients{version}"
         )
 
-    @property
-    def front_end_s(self) -> float:
-        """Time of a mean request before it is in the engine's queue."""
-        return FRONT_END_S + FRONT_END_S_PER_TOKEN * (1 + SHORTEST) / 2 * self.isl
-
 
 class Group(NamedTuple):
     """Rows that are reported together; ``judged`` for those with bounds."""
@@ -78,7 +80,7 @@ class Group(NamedTuple):
     loops: tuple[Loop, ...]
     kv_dtype: KvDtype
     judged: bool = False
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class Prediction(NamedTuple):
@@ -112,41 +114,40 @@ def groups(rows: Iterable[Loop]) -> Iterator[Group]:
     dense = by_dtype["fp8"]
     yield Group("dense, fp8 weights, bf16 KV cache", dense, "bf16", judged=True)
     yield Group("dense, fp8 weights, fp8 KV cache", dense, "fp8")
-    yield Group("dense, fp8 weights, another benchmark", apart, "bf16", note=OTHER_NOTE)
+    yield Group("dense, fp8 weights, another benchmark", apart, "bf16", notes=OTHER)
     yield Group("dense, nvfp4 weights, bf16 KV cache", by_dtype["nvfp4"], "bf16")
     yield Group("dense, nvfp4 weights, fp8 KV cache", by_dtype["nvfp4"], "fp8")
     yield Group("experts, mxfp4 weights, bf16 KV cache", by_dtype["mxfp4"], "bf16")
 
 
-OTHER_NOTE: Final = (
-    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not "
-    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates"
+OTHER: Final = (
+    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not",
+    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates",
 )
 
 
 def compare(group: Group) -> Iterator[Table]:
     """The tables of one group, run in this process: a row takes a fraction of a second."""
     runs = run_set(scenario(group.loops, group.kv_dtype)).runs
-    found = [predict(loop, run) for loop, run in zip(group.loops, runs)]
+    found = [predict(run) for run in runs]
     for what, bound in (("ttft_ms", TTFT_BOUND), ("tpot_ms", TPOT_BOUND)):
         figures = tuple(
             Figure(loop.name, getattr(predicted, what), getattr(loop, what))
             for loop, predicted in zip(group.loops, found)
         )
         name = f"closed loops, {group.name}: {what.upper().replace('_MS', ', ms')}"
-        yield Table(name, figures, bound if group.judged else None, group.note)
+        yield Table(name, figures, bound if group.judged else None, group.notes)
 
 
 def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:
     """The benchmark of ``rows``, one variant each, as a scenario file would say it.
 
-    A client is an agent whose sessions have one turn. Before each request the
-    front end takes its time.
+    A client is an agent whose sessions have one turn, and who does not think.
     """
     variants = [_variant(row, kv_dtype) for row in rows]
     data = {
         "name": "closed-loops",
-        "engines": {"vllm": {"gpuMemoryUtilization": 0.9, "enablePrefixCaching": False}},
+        "engines": {"vllm": ENGINE},
         "backends": {"pod": {"engine": "vllm"}},
         "router": {
             "rules": [{"name": "all", "backends": ["pod"]}],
@@ -161,6 +162,7 @@ def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:
                 "freshShare": 1,
                 "sharedPrefix": {"tokens": 0, "families": 1},
                 "growth": 1,
+                "think": "0s",
                 "maxContext": "1M",
             }
         },
@@ -169,11 +171,11 @@ def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:
     return load_dict(data)
 
 
-def predict(loop: Loop, run: RunResult) -> Prediction:
+def predict(run: RunResult) -> Prediction:
     """The means of a run, as the benchmark's client sees them."""
     table = run.requests_table
     first_s = arrow.numbers(table, "first_token_s")
-    ttft_s = first_s - arrow.numbers(table, "arrival_s") + loop.front_end_s
+    ttft_s = first_s - arrow.numbers(table, "arrival_s")
     after_first = arrow.whole(table, "output_tokens") - 1
     tpot_s = (arrow.numbers(table, "end_s") - first_s) / after_first
     return Prediction(1e3 * float(np.mean(ttft_s)), 1e3 * float(np.mean(tpot_s)))
@@ -187,13 +189,11 @@ def _variant(loop: Loop, kv_dtype: KvDtype) -> dict[str, Any]:
         "weightDtype": loop.weight_dtype,
         "kvCacheDtype": kv_dtype,
         "maxNumSeqs": loop.clients,
-        "maxNumBatchedTokens": 8192,
     }
     clients = {
         "agents": loop.clients,
         "freshPrompt": _lengths(loop.isl),
         "output": _lengths(loop.osl),
-        "think": f"{1e6 * loop.front_end_s:.0f}us",
     }
     changes = {f"engines.vllm.{key}": value for key, value in engine.items()}
     return changes | {f"workloads.clients.{key}": value for key, value in clients.items()}
