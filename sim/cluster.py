@@ -42,9 +42,9 @@ class Cluster:
             for each in names
             for pod in family.implementation.replica(each, engine, self.kernel)
         ]
-        self._gpus = len(self.pods) * engine.tensor_parallel
         if engine.front_end is not None:
             self.pods = [FrontedPod(pod, engine.front_end, self.kernel) for pod in self.pods]
+        self._gpus = len(self.pods) * engine.tensor_parallel
         columns = PodColumns([pod.name for pod in self.pods])
         self._policy = self._make_policy(name, backend)
         interval_s = scenario.router.metrics.poll_interval

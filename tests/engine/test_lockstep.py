@@ -44,7 +44,7 @@ def ms(milliseconds: float) -> object:
     return pytest.approx(milliseconds / 1e3, rel=1e-9)
 
 
-@many(300)
+@many(200)
 @given(groups())
 def test_decimal_times_agree_to_a_nanosecond(group: Group) -> None:
     """If not, a joint span is not its steps: it runs past the step at which another rank becomes
@@ -63,7 +63,7 @@ def test_decimal_times_agree_to_a_nanosecond(group: Group) -> None:
             assert fast_s is None or fast_s == pytest.approx(slow_s, rel=0, abs=1e-9)
 
 
-@many(300)
+@many(200)
 @given(groups(binary=True))
 def test_binary_times_agree_bit_for_bit(group: Group) -> None:
     """If not, ranks take events of one instant in another order than a lone pod does."""
