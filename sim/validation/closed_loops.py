@@ -66,11 +66,8 @@ class Loop(NamedTuple):
     @property
     def name(self) -> str:
         """What tells it from the others of its group."""
-        version = f" vllm {self.vllm}" if self.vllm else ""
-        return (
-            f"{self.gpu} x {self.tensor_parallel}, {self.isl}/{self.osl}, "
-            f"{self.clients} clients{version}"
-        )
+        machine = f"{self.gpu}x{self.tensor_parallel}"
+        return f"{self.model} {machine} {self.isl}/{self.osl} {self.clients} clients"
 
 
 class Group(NamedTuple):
@@ -80,7 +77,7 @@ class Group(NamedTuple):
     loops: tuple[Loop, ...]
     kv_dtype: KvDtype
     judged: bool = False
-    notes: tuple[str, ...] = ()
+    note: str = ""
 
 
 class Prediction(NamedTuple):
@@ -114,15 +111,15 @@ def groups(rows: Iterable[Loop]) -> Iterator[Group]:
     dense = by_dtype["fp8"]
     yield Group("dense, fp8 weights, bf16 KV cache", dense, "bf16", judged=True)
     yield Group("dense, fp8 weights, fp8 KV cache", dense, "fp8")
-    yield Group("dense, fp8 weights, another benchmark", apart, "bf16", notes=OTHER)
+    yield Group("dense, fp8 weights, another benchmark", apart, "bf16", note=OTHER)
     yield Group("dense, nvfp4 weights, bf16 KV cache", by_dtype["nvfp4"], "bf16")
     yield Group("dense, nvfp4 weights, fp8 KV cache", by_dtype["nvfp4"], "fp8")
     yield Group("experts, mxfp4 weights, bf16 KV cache", by_dtype["mxfp4"], "bf16")
 
 
 OTHER: Final = (
-    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not",
-    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates",
+    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not\n"
+    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates"
 )
 
 
@@ -136,7 +133,7 @@ def compare(group: Group) -> Iterator[Table]:
             for loop, predicted in zip(group.loops, found)
         )
         name = f"closed loops, {group.name}: {what.upper().replace('_MS', ', ms')}"
-        yield Table(name, figures, bound if group.judged else None, group.notes)
+        yield Table(name, figures, bound if group.judged else None, group.note)
 
 
 def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:
