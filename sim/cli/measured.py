@@ -55,7 +55,7 @@ def _lines(table: "Table", first: bool) -> list[str]:
         bound, ok = _verdict(table.median_bound, table.median_ok)
         found.append(LINE.format("  median error", "", "", f"{table.median:.1%}", bound, ok))
         found.append(LINE.format("  p95 error", "", "", f"{table.p95:.1%}", "", ""))
-    found += [f"  {line}" for line in table.note.splitlines()]
+    found += [f"  {note}" for note in table.notes]
     return [line.rstrip() for line in found]
 
 

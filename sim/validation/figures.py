@@ -38,13 +38,13 @@ class Table:
     """Figures that belong together: one machine, one recording, one way to get step times.
 
     ``median_bound`` is the largest median of the errors that is allowed, as a
-    ratio; ``note`` says in words, line by line, what no figure does.
+    ratio; ``notes`` say in words what no figure does.
     """
 
     name: str
     figures: tuple[Figure, ...]
     median_bound: float | None = None
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def median(self) -> float | None:
@@ -83,7 +83,7 @@ def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
     return [
         {
             "table": table.name,
-            "note": table.note,
+            "notes": list(table.notes),
             "median_error": table.median,
             "p95_error": table.p95,
             "worst_error": table.worst,

@@ -52,7 +52,7 @@ RECORDINGS: Final = (
     Recording(
         "rtxpro6000x2-qwen3-30b-a3b",
         "rtxpro6000.qwen3-30b-a3b-instruct-2507.tp1",
-        0.10,
+        None,
         None,
         "rtxpro6000.x2",
     ),
@@ -121,13 +121,13 @@ def compare(name: str, result: RunResult, recorded: Course, bound: float | None)
         Figure("prefix hits, tokens", _total(result, "cached_tokens"), None),
         Figure("preemptions", _total(result, "preemptions"), None),
     ]
-    notes = [
+    notes = (
         _scatter("TTFT", predicted.ttft_s, recorded.ttft_s),
         _scatter("E2E", predicted.e2e_s, recorded.e2e_s),
         _distance("running", predicted.running, recorded.running),
         _distance("waiting", predicted.waiting, recorded.waiting),
-    ]
-    return Table(name, tuple(figures), note="\n".join(notes))
+    )
+    return Table(name, tuple(figures), notes=notes)
 
 
 def course(result: RunResult) -> Course:

@@ -14,7 +14,7 @@ GOOD = Table(
         Figure("waiting, mean", 110.9, 108.8),
         Figure("preemptions", 227.0, None),
     ),
-    note="E2E of single requests: off by 1.8% at the median",
+    notes=("E2E of single requests: off by 1.8% at the median",),
 )
 BAD = Table("closed loops, TPOT", (Figure("b200, ms", 12.0, 10.0),), median_bound=0.08)
 

@@ -52,9 +52,9 @@ def test_a_bound_on_the_median_counts_as_one_more():
 
 def test_json_holds_all_of_it():
     """A program would have to parse the text."""
-    table = Table("t", (Figure("a", 1.1, 1.0, 0.05), Figure("b", 2.0, None)), 0.2, "a note")
+    table = Table("t", (Figure("a", 1.1, 1.0, 0.05), Figure("b", 2.0, None)), 0.2, ("a note",))
     (data,) = json.loads(json.dumps(as_data([table]), allow_nan=False))
-    assert (data["table"], data["note"], data["ok"]) == ("t", "a note", False)
+    assert (data["table"], data["notes"], data["ok"]) == ("t", ["a note"], False)
     assert data["median_error"] == pytest.approx(0.1)
     assert data["figures"][0]["bound"] == 0.05
     assert data["figures"][1]["error"] is None
