@@ -37,27 +37,27 @@ def splitwise() -> Iterator[Table]:
     queues = "the weights leave too little memory for the batches: they queue in it"
     rates = "the data sheet's rates are those of 700 W"
     old = "vLLM of 2023, which launched every kernel from Python"
-    for name, chosen, note in (
-        ("bf16", free, old),
-        ("bf16, power-capped H100", capped, f"{old}\n{rates}"),
-        ("bf16, llama-2-70b on two GPUs", crowded, f"{old}\n{queues}"),
+    for name, chosen, notes in (
+        ("bf16", free, (old,)),
+        ("bf16, power-capped H100", capped, (old, rates)),
+        ("bf16, llama-2-70b on two GPUs", crowded, (old, queues)),
     ):
         prompts = tuple(_figure(row, "prompt_ms", _prompts_ms) for row in chosen)
         tokens = tuple(_figure(row, "token_ms", _token_ms) for row in chosen)
-        yield Table(f"Splitwise, {name}: prompts, ms", prompts, note=note)
-        yield Table(f"Splitwise, {name}: time per token, ms", tokens, note=note)
+        yield Table(f"Splitwise, {name}: prompts, ms", prompts, notes=notes)
+        yield Table(f"Splitwise, {name}: time per token, ms", tokens, notes=notes)
 
 
 def dgx_spark() -> Iterator[Table]:
     """One table for prompts and one for outputs, dense models and experts apart."""
     rows = _rows("llamacpp_gb10.csv")
     gguf = "gpt-oss: llama.cpp has attention and output head in 8 bits, the published weights 16"
-    for name, with_experts, note in (("dense", False, ""), ("experts", True, gguf)):
+    for name, with_experts, notes in (("dense", False, ()), ("experts", True, (gguf,))):
         chosen = [row for row in rows if _has_experts(row) is with_experts]
         prompts = tuple(_figure(row, "prompts_s", _micro_batches_s) for row in chosen)
         outputs = tuple(_figure(row, "outputs_s", _outputs_s) for row in chosen)
-        yield Table(f"llama.cpp on a DGX Spark, {name}: prompts, s", prompts, note=note)
-        yield Table(f"llama.cpp on a DGX Spark, {name}: outputs, s", outputs, note=note)
+        yield Table(f"llama.cpp on a DGX Spark, {name}: prompts, s", prompts, notes=notes)
+        yield Table(f"llama.cpp on a DGX Spark, {name}: outputs, s", outputs, notes=notes)
 
 
 def _rows(name: str) -> list[Row]:

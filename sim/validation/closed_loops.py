@@ -81,7 +81,7 @@ class Group(NamedTuple):
     loops: tuple[Loop, ...]
     kv_dtype: KvDtype
     judged: bool = False
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class Prediction(NamedTuple):
@@ -115,24 +115,24 @@ def groups(rows: Iterable[Loop]) -> Iterator[Group]:
     dense = by_dtype["fp8"]
     yield Group("dense, fp8 weights, bf16 KV cache", dense, "bf16", judged=True)
     yield Group("dense, fp8 weights, fp8 KV cache", dense, "fp8")
-    yield Group("dense, fp8 weights, another benchmark", apart, "bf16", note=OTHER)
+    yield Group("dense, fp8 weights, another benchmark", apart, "bf16", notes=OTHER)
     yield Group("dense, nvfp4 weights, bf16 KV cache", by_dtype["nvfp4"], "bf16")
     yield Group("dense, nvfp4 weights, fp8 KV cache", by_dtype["nvfp4"], "fp8")
     capped = [row for row in by_dtype["mxfp4"] if row.clients == MOST_CLIENTS]
     free = tuple(row for row in by_dtype["mxfp4"] if row not in capped)
     yield Group("experts, mxfp4 weights, bf16 KV cache", free, "bf16")
     name = f"experts, {MOST_CLIENTS} clients, bf16 KV cache"
-    yield Group(name, tuple(capped), "bf16", note=CAPPED)
+    yield Group(name, tuple(capped), "bf16", notes=CAPPED)
 
 
 CAPPED: Final = (
-    "measured TPOT is that of few sequences, and TTFT nearly all of the time: these engines ran\n"
-    "far fewer than their clients at once; how many is not recorded"
+    "measured TPOT is that of few sequences, and TTFT nearly all of the time: these engines ran",
+    "far fewer than their clients at once; how many is not recorded",
 )
 
 OTHER: Final = (
-    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not\n"
-    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates"
+    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not",
+    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates",
 )
 
 
@@ -146,7 +146,7 @@ def compare(group: Group) -> Iterator[Table]:
             for loop, predicted in zip(group.loops, found)
         )
         name = f"closed loops, {group.name}: {what.upper().replace('_MS', ', ms')}"
-        yield Table(name, figures, bound if group.judged else None, group.note)
+        yield Table(name, figures, bound if group.judged else None, group.notes)
 
 
 def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:
