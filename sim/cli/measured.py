@@ -50,7 +50,7 @@ def _errors(table: "Table") -> tuple[float | None, ...]:
 def _lines(table: "Table", first: bool) -> list[str]:
     """A table as text: its name, its figures, the median and the 95th percentile of the errors."""
     found = [*([HEADING] if first else []), table.name]
-    found += [_line(figure) for figure in table.figures]
+    found += [figure_line(figure) for figure in table.figures]
     if table.median is not None and table.p95 is not None:
         bound, ok = _verdict(table.median_bound, table.median_ok)
         found.append(LINE.format("  median error", "", "", f"{table.median:.1%}", bound, ok))
@@ -59,10 +59,13 @@ def _lines(table: "Table", first: bool) -> list[str]:
     return [line.rstrip() for line in found]
 
 
-def _line(figure: "Figure") -> str:
+def figure_line(figure: "Figure") -> str:
+    """One figure as text."""
     error = "" if figure.error is None else f"{figure.error:+.1%}"
     what, bound = f"  {figure.what}", _verdict(figure.bound, figure.ok)
-    return LINE.format(what, _value(figure.predicted), _value(figure.measured), error, *bound)
+    return LINE.format(
+        what, _value(figure.predicted), _value(figure.measured), error, *bound
+    ).rstrip()
 
 
 def _value(value: float | None) -> str:

@@ -35,10 +35,11 @@ def splitwise() -> Iterator[Table]:
     capped = [row for row in rows if row["power_capped"] == "yes" and row not in crowded]
     free = [row for row in rows if row not in crowded and row not in capped]
     queues = "the weights leave too little memory for the batches: they queue in it"
+    rates = "the data sheet's rates are those of 700 W"
     old = "vLLM of 2023, which launched every kernel from Python"
     for name, chosen, notes in (
         ("bf16", free, (old,)),
-        ("bf16, power-capped H100", capped, (old, "the data sheet's rates are those of 700 W")),
+        ("bf16, power-capped H100", capped, (old, rates)),
         ("bf16, llama-2-70b on two GPUs", crowded, (old, queues)),
     ):
         prompts = tuple(_figure(row, "prompt_ms", _prompts_ms) for row in chosen)
@@ -65,9 +66,8 @@ def _rows(name: str) -> list[Row]:
 
 
 def _figure(row: Row, measured: str, predict: Callable[[Row, StepTime], float]) -> Figure:
-    machine = f"{row.get('gpu', 'gb10')} x {row.get('tensor_parallel', '1')}"
-    batch = f"{row['sequences']} x {row['prompt_tokens']}"
-    what = f"{row['model']}, {machine}, {batch}"
+    machine = f"{row.get('gpu', 'gb10')}x{row.get('tensor_parallel', '1')}"
+    what = f"{row['model']} {machine} {row['sequences']} x {row['prompt_tokens']}"
     return Figure(what, predict(row, _step_time(row)), float(row[measured]))
 
 

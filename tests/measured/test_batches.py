@@ -20,7 +20,7 @@ def test_a_batch_is_its_steps() -> None:
     machine = Machine(gpus()["gb10"], 1, "q8_0", "bf16")
     step = StepTime(derive(models()["qwen2.5-coder-7b"], machine))
     prompts, outputs = (
-        next(each for each in table.figures if each.what == "qwen2.5-coder-7b, gb10 x 1, 2 x 4096")
+        next(each for each in table.figures if each.what == "qwen2.5-coder-7b gb10x1 2 x 4096")
         for table in dgx_spark()
         if "dense" in table.name
     )
@@ -34,6 +34,6 @@ def test_a_batch_is_its_steps() -> None:
 def test_dense_decoding_on_a_dgx_spark_is_met() -> None:
     """A bandwidth-bound step would not be bound by the data sheet's bandwidth."""
     outputs = next(table for table in dgx_spark() if "dense: outputs" in table.name)
-    alone = [each for each in outputs.figures if "qwen2.5-coder-7b, gb10 x 1, 1 x" in each.what]
+    alone = [each for each in outputs.figures if "qwen2.5-coder-7b gb10x1 1 x" in each.what]
     assert len(alone) == 3
     assert all(each.error is not None and abs(each.error) < 0.06 for each in alone)

@@ -119,11 +119,8 @@ def _engine(engine: "Engine") -> dict[str, Any]:
 
 
 def _engine_lines(engine: dict[str, Any]) -> list[str]:
-    settings = ", ".join(
-        f"{key} {_shown(value)}" for key, value in engine.items() if key not in STEP_TIME
-    )
-    numbers = ", ".join(f"{key} {_shown(ms)}" for key, ms in engine["stepTime"].items() if ms)
-    found = (settings, f"stepTime ({engine['stepTimeFrom']}): {numbers}")
+    settings = {key: value for key, value in engine.items() if key not in STEP_TIME}
+    found = (_pairs(settings), f"stepTime ({engine['stepTimeFrom']}): {_pairs(engine['stepTime'])}")
     lines = [wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False) for text in found]
     return [f"    {line.replace(NO_BREAK, ' ')}" for wrapped in lines for line in wrapped]
 
