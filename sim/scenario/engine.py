@@ -162,7 +162,6 @@ class Engine(Model):
     gpu_memory_utilization: Annotated[float, real(0.0, 1.0, True)] = Field(
         default=0.92, description="Share of the GPU's memory that the engine may use."
     )
-
     front_end: FrontEnd | None = Field(
         default=None, description="What the API server takes before the engine; none when missing."
     )

@@ -57,6 +57,11 @@ class Table:
         return self._percentile(95.0)
 
     @property
+    def worst(self) -> float | None:
+        """The largest of the sizes of the errors."""
+        return self._percentile(100.0)
+
+    @property
     def median_ok(self) -> bool:
         """The median is within its bound, if it has one."""
         if self.median_bound is None:
@@ -81,6 +86,7 @@ def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
             "notes": list(table.notes),
             "median_error": table.median,
             "p95_error": table.p95,
+            "worst_error": table.worst,
             "median_bound": table.median_bound,
             "ok": table.out_of_bounds == 0,
             "figures": [

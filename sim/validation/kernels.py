@@ -147,7 +147,7 @@ def fit(tables: Tables, model: Architecture, engine: Vllm) -> StepTime:
     step_ms = rest_ms + np.interp(chunk + decoders, curve.tokens, curve.ms)
     scale = terms.max(axis=0)
     found, _ = nnls(terms / scale / step_ms[:, None], rest_ms / step_ms)
-    a, c, d, f, more, more_context, more_decoders = (_legal(value) for value in found / scale)
+    a, c, d, f, more, more_context, more_decoders = (_rounded(value) for value in found / scale)
     return StepTime(
         a=a,
         c=c,
@@ -182,7 +182,7 @@ def _by_tokens(tables: Tables, model: Architecture, ranks: int) -> Curve:
     if tables.experts is not None:
         total_us += layers * _experts_us(tables.experts, model, ranks, tokens)
     return Curve(
-        tokens=tuple(int(at) for at in tokens), ms=tuple(float(us) / 1e3 for us in total_us)
+        tokens=tuple(int(at) for at in tokens), ms=tuple(_rounded(us / 1e3) for us in total_us)
     )
 
 
@@ -210,9 +210,9 @@ def _total_us(sweeps: Iterable[Sweep], at: Floats) -> Floats:
     return total_us
 
 
-def _legal(coefficient: float) -> float:
-    """What is next to nothing beside the other terms is nothing."""
-    return float(coefficient) if coefficient >= 1e-6 else 0.0
+def _rounded(ms: float) -> float:
+    """To six digits, the same on every machine; what is next to nothing is nothing."""
+    return float(f"{ms:.6g}") if ms >= 1e-6 else 0.0
 
 
 def _rows(path: Path) -> Iterable[dict[str, str]]:

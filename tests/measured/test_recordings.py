@@ -58,7 +58,7 @@ def test_the_queue_is_as_long_as_it_was(tables):
         if "kernel tables" in table.name:
             levels = {figure.what: figure.error for figure in table.figures}
             assert abs(levels["running, mean"]) < 0.05
-            assert abs(levels["waiting, mean"]) < 0.05
+            assert abs(levels["waiting, mean"]) < 0.10
 
 
 def test_a_third_more_blocks_is_found():

@@ -86,8 +86,10 @@ def _engines() -> dict[str, dict[str, Any]]:
 
     return {
         name: {
-            "summary": f"{_pairs(preset.step_time.model_dump())}; {preset.source}",
-            **preset.model_dump(),
+            "summary": f"{_pairs(preset.step_time.model_dump(exclude_defaults=True))}; "
+            f"{preset.source}",
+            **preset.model_dump(exclude={"step_time"}),
+            "step_time": preset.step_time.model_dump(exclude_defaults=True),
         }
         for name, preset in presets().items()
     }

@@ -35,7 +35,10 @@ DEFAULT_THEORY = Path("scenarios", "theory")
     "when missing.",
 )
 @click.option(
-    "--measured", is_flag=True, help="Compare podsim with what real engines did; takes no FILE."
+    "--measured",
+    is_flag=True,
+    help="Compare podsim with what real engines did; FILE is a part: recordings, closed-loops or "
+    "batches, all of them when missing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(
@@ -52,11 +55,11 @@ def command(
     again exit code 4 when a bound does not hold.
     """
     if measured:
-        if theory or settings or file is not None:
-            raise click.UsageError("--measured is about its own data: give no FILE and no --set")
+        if theory or settings:
+            raise click.UsageError("--measured is about its own data: give no --theory, no --set")
         from sim.cli import measured as comparison
 
-        if not comparison.report(as_json):
+        if not comparison.report(None if file is None else str(file), as_json):
             raise click.exceptions.Exit(ExitCode.INVARIANT)
         return
     if theory:
@@ -116,11 +119,8 @@ def _engine(engine: "Engine") -> dict[str, Any]:
 
 
 def _engine_lines(engine: dict[str, Any]) -> list[str]:
-    settings = ", ".join(
-        f"{key} {_shown(value)}" for key, value in engine.items() if key not in STEP_TIME
-    )
-    numbers = ", ".join(f"{key} {_shown(ms)}" for key, ms in engine["stepTime"].items() if ms)
-    found = (settings, f"stepTime ({engine['stepTimeFrom']}): {numbers}")
+    settings = {key: value for key, value in engine.items() if key not in STEP_TIME}
+    found = (_pairs(settings), f"stepTime ({engine['stepTimeFrom']}): {_pairs(engine['stepTime'])}")
     lines = [wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False) for text in found]
     return [f"    {line.replace(NO_BREAK, ' ')}" for wrapped in lines for line in wrapped]
 
