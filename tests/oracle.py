@@ -16,7 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from math import ceil, sqrt
 from typing import Literal
 
@@ -25,8 +25,36 @@ BOUNDARY_TOLERANCE_S = 1e-9
 
 
 @dataclass(frozen=True)
+class Curve:
+    """ms at so many tokens computed, straight between the points.
+
+    Level before the first point, straight on after the last.
+    """
+
+    tokens: tuple[int, ...]
+    ms: tuple[float, ...]
+
+    def at_ms(self, tokens: int) -> float:
+        if tokens <= self.tokens[0]:
+            return self.ms[0]
+        for (start, low), (end, high) in pairwise(zip(self.tokens, self.ms)):
+            if tokens <= end or end == self.tokens[-1]:
+                return low + (high - low) / (end - start) * (tokens - start)
+        raise AssertionError("a curve has two points")
+
+
+@dataclass(frozen=True)
+class Prefilling:
+    """ms = a + c·S/1e5 + f·B/1e2, only in a step that prefills."""
+
+    a: float = 0.0
+    c: float = 0.0
+    f: float = 0.0
+
+
+@dataclass(frozen=True)
 class StepTime:
-    """ms = a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B.
+    """ms = a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B, a curve and prefilling beside it.
 
     P prefill tokens; B sequences that decode; S their known tokens (prompt and
     produced so far) at the start of the step; A = Σ chunk·(context before + chunk/2).
@@ -38,10 +66,18 @@ class StepTime:
     d: float = 0.0
     f: float = 0.0
     g: float = 0.0
+    computed: Curve | None = None
+    prefilling: Prefilling = Prefilling()
 
     def seconds(self, prefill: int, decoding: int, context: int, pairs: float) -> float:
-        linear_ms = self.a + self.b * prefill / 1e3 + self.c * context / 1e5
-        return (linear_ms + self.d * pairs / 1e8 + self._decoding_ms(decoding)) / 1e3
+        ms = self.a + self.b * prefill / 1e3 + self.c * context / 1e5
+        ms += self.d * pairs / 1e8 + self._decoding_ms(decoding)
+        if self.computed is not None:
+            ms += self.computed.at_ms(prefill + decoding)
+        if prefill:
+            more = self.prefilling
+            ms += more.a + more.c * context / 1e5 + more.f * decoding / 1e2
+        return ms / 1e3
 
     def _decoding_ms(self, decoding: int) -> float:
         return self.f * decoding / 1e2 + self.g * sqrt(decoding)
@@ -74,7 +110,8 @@ class Settings:
 class Job:
     """A request: what it says, the tokens it will be answered with, when the client leaves.
 
-    A job of a lower ``priority`` number is more urgent.
+    A job of a lower ``priority`` number is more urgent. ``rank`` serves it
+    when there are several.
     """
 
     arrival_s: float
@@ -82,6 +119,7 @@ class Job:
     output: tuple[int, ...]
     cancel_s: float | None = None
     priority: int = 0
+    rank: int = 0
 
 
 FollowUp = Callable[[int, float], Job | None]
@@ -155,7 +193,18 @@ class Trace:
 
 def simulate(settings: Settings, jobs: Iterable[Job], follow_up: FollowUp | None = None) -> Trace:
     """Run ``jobs`` (in input order at equal times) and whatever follows up to the last end."""
-    return _Engine(settings, list(jobs), follow_up).run()
+    return simulate_ranks(settings, 1, jobs, follow_up)[0]
+
+
+def simulate_ranks(
+    settings: Settings, ranks: int, jobs: Iterable[Job], follow_up: FollowUp | None = None
+) -> list[Trace]:
+    """The same on equal ranks in lockstep; a trace for each, with the jobs that it served.
+
+    All ranks take a step together while any of them has work: it lasts as
+    long as the step of the slowest, and who has nothing to do takes an empty one.
+    """
+    return _Lockstep(settings, ranks, list(jobs), follow_up).run()
 
 
 class BlockPool:
@@ -297,15 +346,58 @@ class _Work:
 _Batch = list[_Work]
 
 
-class _Engine:
-    def __init__(self, settings: Settings, jobs: list[Job], follow_up: FollowUp | None) -> None:
-        self.settings = settings
+class _Lockstep:
+    def __init__(
+        self, settings: Settings, ranks: int, jobs: list[Job], follow_up: FollowUp | None
+    ) -> None:
         self.follow_up = follow_up
-        self.pool = BlockPool(settings.kv_blocks, settings.evict_unhashed_first)
-        self.chains = Chains(settings.block_size)
+        self.engines = [_Engine(settings, self._ended) for _ in range(ranks)]
         self.sequences = [_Sequence(number, job) for number, job in enumerate(jobs)]
         self.arrivals = [(seq.job.arrival_s, seq.number, seq) for seq in self.sequences]
         heapify(self.arrivals)
+
+    def run(self) -> list[Trace]:
+        now_s = 0.0
+        engines = self.engines
+        while True:
+            if not any(engine.has_work() for engine in engines):
+                if not self.arrivals:
+                    break
+                now_s = max(now_s, self.arrivals[0][0])
+            self._take_arrivals(now_s)
+            batches = [engine.next_batch(now_s) for engine in engines]
+            if any(batches):
+                end_s = now_s + max(engine.seconds(each) for engine, each in zip(engines, batches))
+                for engine, batch in zip(engines, batches):
+                    engine.pass_step(batch, now_s, end_s)
+                now_s = end_s
+            else:
+                assert not any(engine.has_work() for engine in engines), "work stands still"
+        return [self._trace(rank) for rank in range(len(engines))]
+
+    def _trace(self, rank: int) -> Trace:
+        jobs = [seq.trace for seq in self.sequences if seq.job.rank == rank]
+        return Trace(jobs, self.engines[rank].steps)
+
+    def _take_arrivals(self, now_s: float) -> None:
+        while self.arrivals and self.arrivals[0][0] <= now_s + BOUNDARY_TOLERANCE_S:
+            _, _, seq = heappop(self.arrivals)
+            self.engines[seq.job.rank].arrive(seq, now_s)
+
+    def _ended(self, number: int, end_s: float) -> None:
+        following = self.follow_up(number, end_s) if self.follow_up else None
+        if following is not None:
+            successor = _Sequence(len(self.sequences), following, (number, end_s))
+            self.sequences.append(successor)
+            heappush(self.arrivals, (following.arrival_s, successor.number, successor))
+
+
+class _Engine:
+    def __init__(self, settings: Settings, ended: Callable[[int, float], None]) -> None:
+        self.settings = settings
+        self.ended = ended
+        self.pool = BlockPool(settings.kv_blocks, settings.evict_unhashed_first)
+        self.chains = Chains(settings.block_size)
         self.arrived: list[_Sequence] = []
         self.waiting: list[_Sequence] = []
         self.running: list[_Sequence] = []
@@ -313,47 +405,38 @@ class _Engine:
         self.due: list[int] = []  # chains whose states the last batch computes
         self.steps: list[StepTrace] = []
 
-    def run(self) -> Trace:
+    def has_work(self) -> bool:
+        return bool(self.running or self.waiting or self.batches)
+
+    def next_batch(self, now_s: float) -> _Batch:
+        """The batch that runs now, or nobody; what follows it is queued as far as it may be."""
         depth = 2 if self.settings.async_scheduling else 1
-        now_s = 0.0
-        while True:
-            if not self.running and not self.waiting and not self.batches:
-                if not self.arrivals:
-                    break
-                now_s = max(now_s, self.arrivals[0][0])
-            self._take_arrivals(now_s)
-            while len(self.batches) < depth:
-                batch, preempted = self._schedule(now_s)
-                if batch:
-                    self.batches.append(batch)
-                elif self.batches or not preempted:
-                    break  # else all that happened is that somebody had to make room: try again
-            if self.batches:
-                now_s = self._pass_step(self.batches.popleft(), now_s)
-            else:
-                assert not self.running and not self.waiting, "an engine with work stands still"
-        return Trace([seq.trace for seq in self.sequences], self.steps)
+        while len(self.batches) < depth:
+            batch, preempted = self._schedule(now_s)
+            if batch:
+                self.batches.append(batch)
+            elif self.batches or not preempted:
+                break  # else all that happened is that somebody had to make room: try again
+        return self.batches.popleft() if self.batches else []
 
     # Arrivals and departures
 
-    def _take_arrivals(self, now_s: float) -> None:
-        while self.arrivals and self.arrivals[0][0] <= now_s + BOUNDARY_TOLERANCE_S:
-            _, _, seq = heappop(self.arrivals)
-            arrival_s, cancel_s = seq.job.arrival_s, seq.job.cancel_s
-            if self._is_too_long(len(seq.known)):
-                seq.trace.http_status = 400
-                self._end(seq, "rejected", arrival_s, "prompt_too_long")
-                continue
-            if self._queue_is_full(seq):
-                seq.trace.http_status = 503
-                self._end(seq, "rejected", arrival_s, "queue_full")
-                continue
-            seq.place = len(self.arrived)
-            self.arrived.append(seq)
-            if cancel_s is not None and cancel_s < now_s:
-                self._end(seq, "cancelled", cancel_s)  # came and went during the step
-            else:
-                self.waiting.append(seq)
+    def arrive(self, seq: _Sequence, now_s: float) -> None:
+        arrival_s, cancel_s = seq.job.arrival_s, seq.job.cancel_s
+        if self._is_too_long(len(seq.known)):
+            seq.trace.http_status = 400
+            self._end(seq, "rejected", arrival_s, "prompt_too_long")
+            return
+        if self._queue_is_full(seq):
+            seq.trace.http_status = 503
+            self._end(seq, "rejected", arrival_s, "queue_full")
+            return
+        seq.place = len(self.arrived)
+        self.arrived.append(seq)
+        if cancel_s is not None and cancel_s < now_s:
+            self._end(seq, "cancelled", cancel_s)  # came and went during the step
+        else:
+            self.waiting.append(seq)
 
     def _is_too_long(self, prompt_tokens: int) -> bool:
         limit = self.settings.max_model_len
@@ -401,11 +484,7 @@ class _Engine:
         seq.trace.status = status
         seq.trace.end_s = end_s
         seq.trace.end_reason = reason
-        following = self.follow_up(seq.number, end_s) if self.follow_up else None
-        if following is not None:
-            successor = _Sequence(len(self.sequences), following, (seq.number, end_s))
-            self.sequences.append(successor)
-            heappush(self.arrivals, (following.arrival_s, successor.number, successor))
+        self.ended(seq.number, end_s)
 
     def _release(self, seq: _Sequence) -> None:
         self.pool.release(seq.state)
@@ -592,15 +671,12 @@ class _Engine:
 
     # The step itself
 
-    def _pass_step(self, batch: _Batch, start_s: float) -> float:
-        """Let a batch run; returns its end."""
-        decoding = [work for work in batch if not work.prefills]
-        prefilling = [work for work in batch if work.prefills]
-        prefill = sum(work.chunk for work in prefilling)
-        context = sum(work.context for work in decoding)
-        pairs = sum((work.chunk * (work.start + work.chunk / 2) for work in prefilling), 0.0)
-        duration_s = self.settings.step_time.seconds(prefill, len(decoding), context, pairs)
-        end_s = start_s + duration_s
+    def seconds(self, batch: _Batch) -> float:
+        """How long the step lasts when no other rank's is longer."""
+        return self.settings.step_time.seconds(*_totals(batch))
+
+    def pass_step(self, batch: _Batch, start_s: float, end_s: float) -> None:
+        """Let a batch run."""
         queue = list(self.waiting)
         self._take_cancellations(end_s)
         self._take_effect(batch, end_s)
@@ -611,16 +687,12 @@ class _Engine:
             StepTrace(
                 start_s,
                 end_s,
-                prefill,
-                len(decoding),
-                context,
-                pairs,
+                *_totals(batch),
                 published,
                 len(self.pool.free),
                 self.pool.cached_blocks,
             )
         )
-        return end_s
 
     def _take_cancellations(self, end_s: float) -> None:
         """Clients that leave from the start of the step (after planning) to before its end."""
@@ -662,6 +734,16 @@ class _Engine:
             self._release(seq)
             trace.http_status = 200
             self._end(seq, "completed", now_s, None if complete else "length")
+
+
+def _totals(batch: _Batch) -> tuple[int, int, int, float]:
+    """P, B, S and A of ``StepTime``."""
+    decoding = [work for work in batch if not work.prefills]
+    prefilling = [work for work in batch if work.prefills]
+    prefill = sum(work.chunk for work in prefilling)
+    context = sum(work.context for work in decoding)
+    pairs = sum((work.chunk * (work.start + work.chunk / 2) for work in prefilling), 0.0)
+    return prefill, len(decoding), context, pairs
 
 
 def _urgency(seq: _Sequence) -> tuple[int, int]:

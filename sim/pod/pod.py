@@ -1,59 +1,63 @@
-"""A pod: binds the scheduler to the clock and reports to whoever dispatched the attempt.
+"""A pod: the port to the router, the scheduler's work, and reports of what became of it.
 
-Between two changes of the batch the pod sleeps: a *span* is any number of
-decode steps in closed form, up to the next completion or the step whose KV
-blocks are not there; an arrival or a cancellation cuts it at a step boundary.
-Steps that prefill or that are short of blocks go one at a time.
-
-With async scheduling the step that starts has been planned when the one
-before it started, and the scheduler already counts it as done (``_applied``);
-the next one is planned now. Otherwise a step is planned when it starts, and
-counts as done when it ends.
+``sim.pod.lockstep`` says when its steps start and end. With async scheduling the
+step that starts has been planned when the one before it started, and the
+scheduler already counts it as done (``_applied``); the next one is planned now.
+Otherwise a step is planned when it starts, and counts as done when it ends.
 """
 
-from functools import partial
-
-from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
+from sim.kernel import Kernel
 from sim.pod.batch import Sequence
 from sim.pod.gauges import Gauges
 from sim.pod.intake import Intake
+from sim.pod.lockstep import Lockstep
 from sim.pod.scheduler import Scheduler, Step
 from sim.pod.spec import Vllm
 from sim.pod.steptime import Span, StepTime
 from sim.ports import PodTotals, Published
 from sim.registry import family
 from sim.request import Attempt, HttpStatus, Reason, Status
+from sim.scenario.presets import step_time
 
 
 @family(Vllm)
 class Pod:
-    """One engine process with its KV cache."""
+    """One engine process with its KV cache: an engine of its own, or a data-parallel rank.
 
-    def __init__(self, name: str, engine: Vllm, kernel: Kernel) -> None:
+    Ranks that step together share a ``lockstep``.
+    """
+
+    def __init__(
+        self, name: str, engine: Vllm, kernel: Kernel, lockstep: Lockstep | None = None
+    ) -> None:
         self.name = name
         self._kernel = kernel
-        self._steptime = StepTime(engine.step_time)
+        self._lockstep = lockstep or Lockstep(kernel)
+        self._lockstep.join(self)
+        self._steptime = StepTime(step_time(engine))
         self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
         self._async = engine.async_scheduling
         self._intake = Intake(engine)
         self._gauges = Gauges()
         self._sequences: dict[Attempt, Sequence] = {}
-        self._start_s = 0.0  # of the step or span in flight
-        self._end_s = 0.0  # of the step or span in flight, as planned or cut
-        self._steps = 0  # steps in flight: 0 when idle
-        self._span: Span | None = None  # what is in flight when it is a span
+        self._coasting = False  # what is in flight is a span
         self._applied: Step | None = None  # async: in flight or about to start, done for scheduling
         self._planned: Step | None = None  # in flight; async: behind the one in flight
         self._giving = 0  # tokens that each step in flight gives
         self._lost = 0  # of those of the last one, for their clients have gone
-        self._plan = 0  # number of the present plan: wake-ups of older ones are stale
-        self._planning = False  # a planning event is on its way
         self._cancelled: list[Sequence] = []
         self._emitted = 0
         self._computed = 0
-        self._finished_steps = 0
-        self._busy_s = 0.0
+
+    @classmethod
+    def replica(cls, name: str, engine: Vllm, kernel: Kernel) -> "list[Pod]":
+        """The pods of one replica: its data-parallel ranks, or a single one with its name."""
+        if engine.data_parallel == 1:
+            return [cls(name, engine, kernel)]
+        shared = Lockstep(kernel) if engine.enable_expert_parallel else None
+        ranks = range(engine.data_parallel)
+        return [cls(f"{name}-rank-{rank}", engine, kernel, shared) for rank in ranks]
 
     # -- the port -------------------------------------------------------------------------
 
@@ -71,10 +75,7 @@ class Pod:
         self._intake.take(prompt_tokens)
         limit = self._intake.output_limit(prompt_tokens)
         self._sequences[attempt] = self._scheduler.enqueue(attempt, limit)
-        if self._steps == 0:
-            self._plan_at(self._kernel.now_s)
-        elif self._span is not None:
-            self._cut_for_arrival(self._span)
+        self._lockstep.arrived()
 
     def cancel(self, attempt: Attempt) -> None:
         """Forget an attempt whose client has left.
@@ -85,7 +86,7 @@ class Pod:
         sequence = self._sequences.pop(attempt)
         attempt.emitted_tokens = self._emitted_by(sequence)
         self._intake.leave(sequence.prompt_tokens if attempt.first_token_s is None else 0)
-        if self._steps and self._awaits_token(sequence):
+        if self._lockstep.steps and self._awaits_token(sequence):
             self._lost += 1
         sequence.cancelled = True
         finishing = sequence in self._scheduler.finishing
@@ -93,99 +94,92 @@ class Pod:
             self._scheduler.finishing.remove(sequence)
         if sequence in self._scheduler.running:
             self._cancelled.append(sequence)
-            if self._steps == 0:
+            if self._lockstep.steps == 0:
                 self._release(self._drop_cancelled())
         elif not finishing:
             self._scheduler.waiting.remove(sequence)
-            if self._steps:
+            if self._lockstep.steps:
                 self._gauges.leave_queue(sequence)
-        if self._span is not None:
-            self._cut(self._span, self._span.steps_until(self._kernel.now_s) + 1)
+        self._lockstep.left()
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
         gauges, scheduler = self._gauges, self._scheduler
         waiting, running, held = gauges.waiting, gauges.running, gauges.held
-        if self._span is not None:
-            done = self._steps_done(self._span, now_s)
-            if done:
-                waiting, running = gauges.scheduled, len(scheduler.running)
-                held = scheduler.store.held + self._batch.blocks_for(done)
+        done = self._lockstep.steps_done(now_s)
+        if done:
+            waiting, running = gauges.scheduled, len(scheduler.running)
+            held = scheduler.store.held + self._batch.blocks_for(done)
         return Published(waiting, running, held / scheduler.store.capacity)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all before ``now_s``, which must be the present instant."""
-        emitted, steps, busy_s = self._emitted, self._finished_steps, self._busy_s
-        if self._steps:
-            busy_s += now_s - self._start_s
-            if self._span is not None:
-                done = min(self._span.steps_before(now_s), self._steps)
-                steps += done
-                emitted += done * self._giving
-        scheduler = self._scheduler
+        lockstep, scheduler = self._lockstep, self._scheduler
+        done = lockstep.steps_done_before(now_s)
         return PodTotals(
-            emitted,
+            self._emitted + done * self._giving,
             self._computed,
             scheduler.recomputed_tokens,
             scheduler.preemptions,
-            steps,
-            busy_s,
+            lockstep.finished_steps + done,
+            lockstep.busy_s(now_s),
         )
 
-    # -- planning -------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------
 
-    def _plan_at(self, start_s: float) -> None:
-        """Plan the step that starts at ``start_s``, after everything else of this instant."""
-        if not self._planning:
-            self._planning = True
-            self._start_s = start_s
-            self._kernel.at(self._kernel.now_s, Order.PLANNING, self._begin_due)
+    def steps_ahead(self) -> int | None:
+        """How many decode steps need no scheduling; None when nobody runs or waits here."""
+        scheduler, applied = self._scheduler, self._applied
+        if applied is None and not scheduler.running and not scheduler.waiting:
+            return None
+        if self._async and (applied is None or not self._goes_on(applied)):
+            return 0
+        if not scheduler.decodes_only():
+            return 0
+        return scheduler.steps_with_blocks(self._batch.next_end())
 
-    def _plan_next(self, start_s: float) -> None:
-        """Plan now if nothing else is due within the tolerance of this boundary, else after it."""
-        due_s = self._kernel.next_s()
-        if due_s > start_s + BOUNDARY_TOLERANCE_S:
-            self._begin(start_s)
-        else:
-            self._planning = True
-            self._start_s = start_s
-            self._kernel.at(max(due_s, self._kernel.now_s), Order.PLANNING, self._begin_due)
+    def _goes_on(self, step: Step) -> bool:
+        """Whether ``step``, scheduled before, is a decode of the very batch that is there now."""
+        batch = self._batch
+        return (
+            not step.prefill_tokens
+            and not step.skipped
+            and not self._scheduler.finishing
+            and step.decoders == batch.decoders
+            and step.context_tokens == batch.context_tokens - batch.decoders
+        )
 
-    def _begin_due(self) -> None:
-        self._planning = False
-        self._begin(self._start_s)
+    def span(self, start_s: float) -> Span:
+        """Begin decode steps without scheduling; how long they would last on their own."""
+        batch, scheduler = self._batch, self._scheduler
+        self._coasting = True
+        self._giving = batch.decoders
+        self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
+        # What is applied already has read its context: one token less of each.
+        context_tokens = batch.context_tokens - (batch.decoders if self._async else 0)
+        return self._steptime.span(start_s, batch.decoders, context_tokens)
 
-    def _begin(self, start_s: float) -> None:
-        """Start the next step or span at ``start_s``; the pod is idle when there is no work."""
-        self._plan += 1
-        self._start_s = start_s
-        scheduler, batch = self._scheduler, self._batch
-        if self._async and self._applied is None:
-            self._applied = self._schedule_first(start_s)
+    def schedule(self, start_s: float) -> float | None:
+        """Begin one step; how many seconds it would last on its own, None for an empty one."""
+        scheduler = self._scheduler
+        self._coasting = False
+        self._giving = 0
+        step = self._applied or self._schedule_first(start_s)
+        if step is None:
+            return None
+        if self._async:
             if self._applied is None:
-                return
-            scheduler.complete(self._applied)
-        if (self._applied is None or self._goes_on(self._applied)) and scheduler.decodes_only():
-            steps = scheduler.steps_with_blocks(batch.next_end())
-            if steps:
-                self._start_span(start_s, steps)
-                return
-        if self._applied is not None:
-            step = self._applied
+                scheduler.complete(step)
+                self._applied = step
             resumed = sum(not sequence.cancelled for sequence in step.skipped)
-            self._giving = batch.decoders - resumed + len(scheduler.finishing)
+            self._giving = self._batch.decoders - resumed + len(scheduler.finishing)
             self._planned = self._schedule(start_s)
         else:
-            self._planned = self._schedule_first(start_s)
-            if self._planned is None:
-                return
-            step = self._planned
             self._giving = step.decoders + len(step.filled)
-        self._steps = 1
-        duration_s = self._steptime.step_s(
+            self._planned = step
+        return self._steptime.step_s(
             step.prefill_tokens, step.pairs, step.decoders, step.context_tokens
         )
-        self._wake_at(start_s + duration_s)
 
     def _schedule_first(self, now_s: float) -> Step | None:
         """Plan the step that starts now; None when there is nothing to do."""
@@ -204,52 +198,13 @@ class Pod:
         self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
         return step
 
-    def _goes_on(self, step: Step) -> bool:
-        """Whether ``step``, scheduled before, is a decode of the very batch that is there now."""
-        batch = self._batch
-        return (
-            not step.prefill_tokens
-            and not step.skipped
-            and not self._scheduler.finishing
-            and step.decoders == batch.decoders
-            and step.context_tokens == batch.context_tokens - batch.decoders
-        )
-
-    def _start_span(self, start_s: float, steps: int) -> None:
-        batch = self._batch
-        context_tokens = batch.context_tokens
-        if self._async:
-            context_tokens -= batch.decoders
-        self._steps = steps
-        self._giving = batch.decoders
-        self._gauges.schedule(len(self._scheduler.waiting), self._scheduler.arrivals)
-        self._span = self._steptime.span(start_s, batch.decoders, context_tokens)
-        self._wake_at(self._span.end_s(steps))
-
-    def _wake_at(self, end_s: float) -> None:
-        self._end_s = end_s
-        # A step that began up to the tolerance ago may be over already.
-        wake_s = max(end_s, self._kernel.now_s)
-        self._kernel.at(wake_s, Order.STEP_END, partial(self._woken, self._plan))
-
-    # -- the end of a step or span --------------------------------------------------------
-
-    def _woken(self, plan: int) -> None:
-        if plan == self._plan:
-            self._finish_steps()
-            self._plan_next(self._end_s)
-
-    def _finish_steps(self) -> None:
-        """Apply what is in flight at its end: tokens, first tokens, ends, then publish."""
+    def finish(self, steps: int, end_s: float) -> None:
+        """Apply what has been in flight at its end: tokens, first tokens, ends, then publish."""
         scheduler = self._scheduler
-        now_s = self._end_s
-        self._finished_steps += self._steps
-        self._busy_s += now_s - self._start_s
-        self._emitted += self._steps * self._giving - self._lost
+        self._emitted += steps * self._giving - self._lost
         self._lost = 0
         flown = self._applied if self._async else self._planned
-        ended = self._complete_plan()
-        self._steps = 0
+        ended = self._complete_plan(steps)
         left: list[Sequence] = []
         if self._cancelled:
             ended = [sequence for sequence in ended if not sequence.cancelled]
@@ -257,24 +212,25 @@ class Pod:
         if flown is not None:
             self._computed += flown.prefill_tokens
             for sequence in flown.filled:
-                self._answer(sequence, now_s)
+                self._answer(sequence, end_s)
         if ended or left:
             self._release(ended + left)
         self._gauges.publish(len(scheduler.running), scheduler.store.held)
         for sequence in ended:
-            self._complete(sequence, now_s, Reason.LENGTH if sequence.truncated else None)
+            self._complete(sequence, end_s, Reason.LENGTH if sequence.truncated else None)
 
-    def _complete_plan(self) -> list[Sequence]:
+    def _complete_plan(self, steps: int) -> list[Sequence]:
         """What has been planned counts as done; returns the sequences that end now."""
         scheduler, batch = self._scheduler, self._batch
         planned, self._planned = self._planned, None
-        if self._span is not None:
-            self._span = None
-            if self._async:
-                context_tokens = batch.context_tokens + (self._steps - 1) * batch.decoders
+        if self._coasting:
+            self._coasting = False
+            if self._async and batch.decoders:
+                context_tokens = batch.context_tokens + (steps - 1) * batch.decoders
                 self._applied = Step(decoders=batch.decoders, context_tokens=context_tokens)
-            return scheduler.complete_span(self._steps)
-        assert planned is not None
+            return scheduler.complete_span(steps)
+        if planned is None:
+            return []  # an empty step, beside those of other ranks
         if self._async:
             self._applied = None if planned.is_empty else planned
         return scheduler.complete(planned)
@@ -319,18 +275,12 @@ class Pod:
         attempt.end_reason = reason
         attempt.listener.ended(attempt)
 
-    # -- spans ----------------------------------------------------------------------------
-
-    def _steps_done(self, span: Span, now_s: float) -> int:
-        return min(span.steps_until(now_s), self._steps)
-
     def _emitted_by(self, sequence: Sequence) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
         emitted = sequence.emitted
         if sequence.decoding:
             emitted += self._batch.steps - sequence.joined
-            if self._span is not None:
-                emitted += self._steps_done(self._span, self._kernel.now_s)
+            emitted += self._lockstep.steps_done(self._kernel.now_s)
         if self._async and self._awaits_token(sequence):
             emitted -= 1
         return emitted
@@ -347,31 +297,3 @@ class Pod:
         return planned is not None and (
             sequence in planned.skipped or sequence in planned.interrupted
         )
-
-    def _cut(self, span: Span, steps: int) -> None:
-        """End the span in flight after ``steps`` steps instead of where it was planned to end."""
-        if steps < self._steps:
-            self._plan += 1
-            self._steps = steps
-            self._wake_at(span.end_s(steps))
-
-    def _cut_for_arrival(self, span: Span) -> None:
-        """An arrival is taken in at the next step boundary, or at the one it has just met.
-
-        What arrives because a client has left at this very instant is too late
-        for the step that starts at it: planning came before the client left.
-        """
-        now_s = self._kernel.now_s
-        done = self._steps_done(span, now_s)
-        boundary_s = span.end_s(done)
-        too_late = self._kernel.phase > Order.PLANNING
-        if too_late or now_s - boundary_s > BOUNDARY_TOLERANCE_S:
-            self._cut(span, done + 1)
-        elif done < self._steps:
-            self._plan += 1
-            self._steps = done
-            self._end_s = boundary_s
-            if done:
-                self._finish_steps()
-            self._span = None
-            self._plan_at(boundary_s)

@@ -16,6 +16,7 @@ import pytest
 
 from sim.content import Node, Prompt
 from sim.kernel import Kernel, Order
+from sim.pod.lockstep import Lockstep
 from sim.pod.pod import Pod
 from sim.pod.spec import Vllm
 from sim.request import Attempt, Request, Status
@@ -42,7 +43,8 @@ class Call:
     """A request of the first ``prompt_tokens`` tokens of a text.
 
     ``answer`` is the text on which the output lies. None: on the prompt's own
-    text, so that a longer prompt of that text contains the answer.
+    text, so that a longer prompt of that text contains the answer. ``rank``
+    serves it when there are several.
     """
 
     arrival_s: float
@@ -52,6 +54,7 @@ class Call:
     cancel_s: float | None = None
     answer: int | None = None
     priority: int = 0
+    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Traffic:
         answer = self._own(call) if call.answer is None else call.answer
         prompt = self._tokens(call.text, 0, call.prompt_tokens)
         output = self._tokens(answer, call.prompt_tokens, end)
-        return Job(call.arrival_s, prompt, output, call.cancel_s, call.priority)
+        return Job(call.arrival_s, prompt, output, call.cancel_s, call.priority, call.rank)
 
     def requests(self) -> list[Request]:
         """The calls over one content tree."""
@@ -176,12 +179,19 @@ def _totals(trace: Trace, polls_s: tuple[float, ...]) -> list[Totals]:
 
 def trace_steps(settings: Settings, traffic: Traffic, follow_up: FollowUp | None = None) -> Trace:
     """The traffic on the slow engine, with every step."""
+    return trace_ranks(settings, 1, traffic, follow_up)[0]
+
+
+def trace_ranks(
+    settings: Settings, ranks: int, traffic: Traffic, follow_up: FollowUp | None = None
+) -> list[Trace]:
+    """The traffic on ranks in lockstep of the slow engine; the trace of each."""
 
     def next_job(number: int, end_s: float) -> Job | None:
         call = follow_up(number, end_s) if follow_up else None
         return None if call is None else traffic.job(call)
 
-    return oracle.simulate(settings, traffic.jobs(), next_job)
+    return oracle.simulate_ranks(settings, ranks, traffic.jobs(), next_job)
 
 
 def run_pod(
@@ -191,30 +201,49 @@ def run_pod(
     follow_up: FollowUp | None = None,
 ) -> Observation:
     """The traffic on a pod of ``sim``, on a clock of its own."""
-    return _PodRun(settings, traffic, follow_up).run(polls_s)
+    return run_ranks(settings, 1, traffic, polls_s, follow_up)[0]
+
+
+def run_ranks(
+    settings: Settings,
+    ranks: int,
+    traffic: Traffic,
+    polls_s: tuple[float, ...] = (),
+    follow_up: FollowUp | None = None,
+) -> list[Observation]:
+    """The traffic on pods of ``sim`` in lockstep; what is seen of each."""
+    return _PodRun(settings, ranks, traffic, follow_up).run(polls_s)
 
 
 class _PodRun:
-    """The client of one pod: submits, cancels, follows up; the pod's listener."""
+    """The client of pods in lockstep: submits, cancels, follows up; their listener."""
 
-    def __init__(self, settings: Settings, traffic: Traffic, follow_up: FollowUp | None) -> None:
+    def __init__(
+        self, settings: Settings, ranks: int, traffic: Traffic, follow_up: FollowUp | None
+    ) -> None:
         self._traffic = traffic
         self._follow_up = follow_up
         self._nodes = traffic.nodes()
         self._kernel = Kernel()
-        self._pod = Pod("pod-0", engine_spec(settings), self._kernel)
+        lockstep = Lockstep(self._kernel)
+        spec = engine_spec(settings)
+        self._pods = [Pod(f"pod-{rank}", spec, self._kernel, lockstep) for rank in range(ranks)]
         self._attempts: list[Attempt] = []
-        self._polls: list[Published] = []
-        self._totals: list[Totals] = []
+        self._polls: list[list[Published]] = [[] for _ in range(ranks)]
+        self._totals: list[list[Totals]] = [[] for _ in range(ranks)]
 
-    def run(self, polls_s: tuple[float, ...]) -> Observation:
+    def run(self, polls_s: tuple[float, ...]) -> list[Observation]:
         for time_s in polls_s:
             self._kernel.at(time_s, Order.WINDOW, self._total)
             self._kernel.at(time_s, Order.POLL, self._poll)
         for call in self._traffic.calls:
             self._add(call)
         self._kernel.run_until(float("inf"))
-        return Observation(self._attempts, self._polls, self._totals)
+        return [self._observation(rank) for rank in range(len(self._pods))]
+
+    def _observation(self, rank: int) -> Observation:
+        attempts = [attempt for attempt in self._attempts if attempt.pod_index == rank]
+        return Observation(attempts, self._polls[rank], self._totals[rank])
 
     def first_token(self, attempt: Attempt) -> None:
         assert attempt.first_token_s == pytest.approx(self._kernel.now_s, abs=2e-9)
@@ -229,9 +258,10 @@ class _PodRun:
     def _add(self, call: Call) -> None:
         request = self._traffic.request(call, self._nodes)
         number = len(self._attempts)
-        attempt = Attempt(request, number, "", "", 0, "", "", None, 0.0, 0.0, listener=self)
+        rank = call.rank
+        attempt = Attempt(request, number, "", "", rank, "", "", None, 0.0, 0.0, listener=self)
         self._attempts.append(attempt)
-        self._kernel.at(call.arrival_s, Order.ARRIVAL, lambda: self._pod.submit(attempt))
+        self._kernel.at(call.arrival_s, Order.ARRIVAL, lambda: self._pods[rank].submit(attempt))
         if call.cancel_s is not None:
             self._kernel.at(call.cancel_s, Order.CLIENT_TIMEOUT, lambda: self._cancel(attempt))
 
@@ -239,19 +269,20 @@ class _PodRun:
         if attempt.status == Status.IN_FLIGHT:
             attempt.status = Status.CANCELLED
             attempt.end_s = self._kernel.now_s
-            self._pod.cancel(attempt)
+            self._pods[attempt.pod_index].cancel(attempt)
             self.ended(attempt)
 
     def _poll(self) -> None:
-        now_s = self._kernel.now_s
-        said = self._pod.published(now_s)
-        self._polls.append(Published(said.waiting, said.running, said.kv_usage))
+        for polls, pod in zip(self._polls, self._pods):
+            said = pod.published(self._kernel.now_s)
+            polls.append(Published(said.waiting, said.running, said.kv_usage))
 
     def _total(self) -> None:
-        totals = self._pod.totals(self._kernel.now_s)
-        self._totals.append(
-            Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens, totals.busy_s)
-        )
+        for kept, pod in zip(self._totals, self._pods):
+            totals = pod.totals(self._kernel.now_s)
+            kept.append(
+                Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens, totals.busy_s)
+            )
 
 
 def engine_spec(settings: Settings) -> Vllm:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import Call, Text, Traffic
-from tests.oracle import Settings, StepTime, Trace
+from tests.oracle import Curve, Prefilling, Settings, StepTime, Trace
 
 TICK_S = 1 / 4096
 CLEARANCE_S = 1e-8
@@ -105,12 +105,32 @@ def decimal_step_times() -> st.SearchStrategy[StepTime]:
         d=coefficient(9, 103_417.01),
         f=coefficient(9, 31.00917),
         g=coefficient(3, 0.310971),
+        computed=st.none() | curves(st.integers(1, 40).map(lambda part: part * 0.270113)),
+        prefilling=st.builds(
+            Prefilling,
+            a=coefficient(9, 0.700133),
+            c=coefficient(9, 911.0311),
+            f=coefficient(9, 17.00353),
+        ),
     ).filter(_takes_time)
+
+
+def curves(values_ms: st.SearchStrategy[float]) -> st.SearchStrategy[Curve]:
+    """Up to five points among few tokens, so that all pieces and both ends are met."""
+
+    def curve(tokens: set[int], values: list[float]) -> Curve:
+        rising = sorted(tokens)
+        *before, last = values[: len(rising)]
+        return Curve(tuple(rising), (*before, max(last, before[-1])))
+
+    tokens = st.sets(st.integers(1, 48), min_size=2, max_size=5)
+    return st.builds(curve, tokens, st.lists(values_ms, min_size=5, max_size=5))
 
 
 def _takes_time(costs: StepTime) -> bool:
     """Whether scenarios may say so: steps that prefill and steps that decode have a length."""
-    return any((costs.a, costs.b, costs.d)) and any((costs.a, costs.c, costs.f, costs.g))
+    prefills = (costs.a, costs.b, costs.d, costs.computed, costs.prefilling.a)
+    return any(prefills) and any((costs.a, costs.c, costs.f, costs.g, costs.computed))
 
 
 def binary_step_times() -> st.SearchStrategy[StepTime]:
@@ -123,7 +143,18 @@ def binary_step_times() -> st.SearchStrategy[StepTime]:
         d=st.integers(0, 1).map(lambda ticks: ticks * 1e11 * TICK_S / 32),
         f=st.integers(0, 3).map(lambda ticks: ticks * 1e5 * TICK_S),
         g=st.just(0.0),
+        computed=st.none() | st.integers(1, 6).map(tick_per_token),
+        prefilling=st.builds(
+            Prefilling,
+            a=st.integers(0, 3).map(lambda ticks: ticks * 1e3 * TICK_S),
+            f=st.integers(0, 1).map(lambda ticks: ticks * 1e5 * TICK_S),
+        ),
     )
+
+
+def tick_per_token(level: int) -> Curve:
+    """Level up to some tokens, then a tick for each further one."""
+    return Curve((level, level + 8, level + 9), (8e3 * TICK_S,) * 2 + (9e3 * TICK_S,))
 
 
 @st.composite

@@ -8,7 +8,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sim import registry as registries
 from sim.pod.spec import Vllm
-from sim.scenario.engine import FrontEnd, StepTime
+from sim.scenario.engine import FrontEnd, Prefilling, StepTime
 from sim.scenario.fields import Quantity
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Backend, Metrics, Slo, Window
@@ -35,6 +35,9 @@ ZERO_IS_LEGAL = {
     "engines.small.stepTime.d": True,
     "engines.small.stepTime.f": True,
     "engines.small.stepTime.g": True,
+    "engines.small.stepTime.prefilling.a": True,
+    "engines.small.stepTime.prefilling.c": True,
+    "engines.small.stepTime.prefilling.f": True,
     "window.warmup": True,
     "backends.pods.policy:bounded-ring.floor": True,
     "backends.pods.policy:session-table.cooldown": True,
@@ -86,6 +89,7 @@ def paths() -> Iterator[tuple[str, Quantity]]:
         ("engines.small.", Vllm),
         ("engines.small.frontEnd.", FrontEnd),
         ("engines.small.stepTime.", StepTime),
+        ("engines.small.stepTime.prefilling.", Prefilling),
         ("backends.pods.", Backend),
         ("router.metrics.", Metrics),
         ("window.", Window),
