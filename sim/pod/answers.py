@@ -12,6 +12,7 @@ from sim.pod.batch import Batch, Sequence
 class Answers:
     """The decoding sequences by the node on which they write.
 
+    ``writers`` has an entry for each node on which somebody is generating.
     The text of a sequence's last ``unknown`` scheduled tokens is not known
     yet: one with async scheduling. Blocks that they fill cannot be found.
     """
@@ -21,32 +22,28 @@ class Answers:
         self._batch = batch
         self._caching = caching
         self._unknown = unknown
-        self._writers: dict[Node, list[Sequence]] = {}
+        self.writers: dict[Node, list[Sequence]] = {}
 
     def start(self, sequence: Sequence) -> None:
         """``sequence`` decodes from the next step on."""
         self._batch.join(sequence)
-        self._writers.setdefault(sequence.answer, []).append(sequence)
+        self.writers.setdefault(sequence.answer, []).append(sequence)
 
     def stop(self, sequence: Sequence) -> None:
         """``sequence`` decodes no more; what it has generated can be found."""
         if sequence.decoding:
             self._batch.leave(sequence)
         self.catch_up(sequence.answer, ahead=0)
-        writers = self._writers.get(sequence.answer)
+        writers = self.writers.get(sequence.answer)
         if writers is not None and sequence in writers:
             writers.remove(sequence)
             if not writers:
-                del self._writers[sequence.answer]
+                del self.writers[sequence.answer]
 
     def complete(self, sequence: Sequence) -> None:
         """All that ``sequence``, which has stopped, has generated is known."""
         self.catch_up(sequence.answer, ahead=0)
         self.write(sequence, sequence.computed)
-
-    def grow_on(self, node: Node) -> bool:
-        """Whether somebody is generating text on ``node``."""
-        return node in self._writers
 
     def catch_up(self, node: Node, ahead: int) -> None:
         """Make findable what has been generated on ``node``, up to ``ahead`` steps from now.
@@ -54,7 +51,7 @@ class Answers:
         Several requests may generate the same text. Who is further on was
         there first; what the others have of the same is a copy.
         """
-        writers = self._writers.get(node)
+        writers = self.writers.get(node)
         if writers is None:
             return
         for writer in writers:

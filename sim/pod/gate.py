@@ -47,7 +47,8 @@ class Gate:
         request leaves what is cached, and at its last block boundary.
         """
         for node, _ in route:
-            self._answers.catch_up(node, ahead=1)
+            if node in self._answers.writers:
+                self._answers.catch_up(node, ahead=1)
         limit = (sequence.target - 1) // self._block_size
         shared, idle = self._store.lookup(route, limit)
         if not self.keeps_states:

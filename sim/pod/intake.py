@@ -32,18 +32,15 @@ class Intake:
             return HttpStatus.UNAVAILABLE, Reason.QUEUE_FULL
         return None
 
-    def output_limit(self, prompt_tokens: int) -> int:
-        """Most tokens with which such a prompt can be answered, at least one.
+    def take(self, prompt_tokens: int) -> int:
+        """A request is there; returns the most tokens of its answer, at least one.
 
         The answer ends with ``length`` where it would exceed the model limit,
         or where its next token would need more blocks than the whole pod has.
         """
-        return max(1, self._longest_sequence - prompt_tokens)
-
-    def take(self, prompt_tokens: int) -> None:
-        """A request is there."""
         self._requests += 1
         self._unanswered_tokens += prompt_tokens
+        return max(1, self._longest_sequence - prompt_tokens)
 
     def answer(self, prompt_tokens: int) -> None:
         """It has its first token."""

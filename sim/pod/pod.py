@@ -72,8 +72,7 @@ class Pod:
         if refusal is not None:
             self._end(attempt, Status.REJECTED, self._kernel.now_s, *refusal)
             return
-        self._intake.take(prompt_tokens)
-        limit = self._intake.output_limit(prompt_tokens)
+        limit = self._intake.take(prompt_tokens)
         self._sequences[attempt] = self._scheduler.enqueue(attempt, limit)
         self._lockstep.arrived()
 

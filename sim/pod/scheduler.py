@@ -317,7 +317,7 @@ class Scheduler:
             return True
         head = self.waiting[0]
         route = path(head.answer, head.target)
-        if any(self._answers.grow_on(node) for node, _ in route):
+        if any(node in self._answers.writers for node, _ in route):
             return False  # what is being generated may become part of its hit at any step
         return not self._gate.admits(head, route, min(self._chunk_limit(), budget), True)[1]
 

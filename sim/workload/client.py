@@ -43,7 +43,7 @@ class Clients:
         """Submit ``request`` now; its client leaves at its timeout, or before."""
         request.priority = self._priority if priority is None else priority
         proxy, kernel = self._context.proxy, self._context.kernel
-        waits_s = min(self._timeout_s, leaves_after_s)
+        waits_s = self._timeout_s if self._timeout_s < leaves_after_s else leaves_after_s
         if waits_s < inf:
             leave = partial(proxy.cancel, request)
             kernel.at(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)
