@@ -338,7 +338,10 @@ class _Lockstep:
             self._take_arrivals(now_s)
             works = [engine.schedule(now_s) for engine in engines]
             if any(work.tokens for work in works):
-                end_s = now_s + max(engine.seconds(work) for engine, work in zip(engines, works))
+                # An empty step lasts no longer than those of ranks that compute something.
+                end_s = now_s + max(
+                    engine.seconds(work) for engine, work in zip(engines, works) if work.tokens
+                )
                 for engine, work in zip(engines, works):
                     engine.pass_step(work, now_s, end_s)
                 now_s = end_s
