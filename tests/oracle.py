@@ -367,7 +367,10 @@ class _Lockstep:
             self._take_arrivals(now_s)
             batches = [engine.next_batch(now_s) for engine in engines]
             if any(batches):
-                end_s = now_s + max(engine.seconds(each) for engine, each in zip(engines, batches))
+                # An empty step lasts no longer than those of ranks that compute something.
+                end_s = now_s + max(
+                    engine.seconds(batch) for engine, batch in zip(engines, batches) if batch
+                )
                 for engine, batch in zip(engines, batches):
                     engine.pass_step(batch, now_s, end_s)
                 now_s = end_s
