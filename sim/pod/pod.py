@@ -1,10 +1,15 @@
 """A pod: the port to the router, the scheduler's work, and reports of what became of it.
 
-``sim.pod.lockstep`` says when its steps start and end.
+``sim.pod.lockstep`` says when its steps start and end. With async scheduling the
+step that starts has been planned when the one before it started, and the
+scheduler already counts it as done (``_applied``); the next one is planned now.
+Otherwise a step is planned when it starts, and counts as done when it ends.
 """
 
 from sim.kernel import Kernel
 from sim.pod.batch import Sequence
+from sim.pod.gauges import Gauges
+from sim.pod.intake import Intake
 from sim.pod.lockstep import Lockstep
 from sim.pod.scheduler import Scheduler, Step
 from sim.pod.spec import Vllm
@@ -32,14 +37,16 @@ class Pod:
         self._steptime = StepTime(step_time(engine))
         self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
+        self._async = engine.async_scheduling
+        self._intake = Intake(engine)
+        self._gauges = Gauges()
         self._sequences: dict[Attempt, Sequence] = {}
-        self._step: Step | None = None  # what is in flight when it is a single step
+        self._coasting = False  # what is in flight is a span
+        self._applied: Step | None = None  # async: in flight or about to start, done for scheduling
+        self._planned: Step | None = None  # in flight; async: behind the one in flight
+        self._giving = 0  # tokens that each step in flight gives
+        self._lost = 0  # of those of the last one, for their clients have gone
         self._cancelled: list[Sequence] = []
-        self._waiting_scheduled = 0  # queue as the scheduling of the step in flight left it
-        self._left_queue = 0  # those of them whose clients have gone since
-        self._published_waiting = 0
-        self._published_running = 0
-        self._published_held = 0  # KV blocks
         self._emitted = 0
         self._computed = 0
 
@@ -55,17 +62,19 @@ class Pod:
     # -- the port -------------------------------------------------------------------------
 
     def submit(self, attempt: Attempt) -> None:
-        """Queue an attempt, or refuse at once a prompt that can never be served (HTTP 400)."""
+        """Queue an attempt, or refuse it at once.
+
+        HTTP 400 for a prompt that can never be served, 503 when the pod has
+        as many requests or prompt tokens as it may.
+        """
         prompt_tokens = attempt.request.prompt.tokens
-        refusal = self._scheduler.refusal(prompt_tokens)
+        refusal = self._intake.refusal(prompt_tokens)
         if refusal is not None:
-            self._end(attempt, Status.REJECTED, self._kernel.now_s, HttpStatus.BAD_REQUEST, refusal)
+            self._end(attempt, Status.REJECTED, self._kernel.now_s, *refusal)
             return
-        wanted = attempt.request.output_tokens
-        allowed = self._scheduler.output_limit(prompt_tokens, wanted)
-        sequence = Sequence(attempt, allowed, truncated=allowed < wanted)
-        self._sequences[attempt] = sequence
-        self._scheduler.waiting.append(sequence)
+        self._intake.take(prompt_tokens)
+        limit = self._intake.output_limit(prompt_tokens)
+        self._sequences[attempt] = self._scheduler.enqueue(attempt, limit)
         self._lockstep.arrived()
 
     def cancel(self, attempt: Attempt) -> None:
@@ -76,39 +85,39 @@ class Pod:
         """
         sequence = self._sequences.pop(attempt)
         attempt.emitted_tokens = self._emitted_by(sequence)
+        self._intake.leave(sequence.prompt_tokens if attempt.first_token_s is None else 0)
+        if self._lockstep.steps and self._awaits_token(sequence):
+            self._lost += 1
+        sequence.cancelled = True
+        finishing = sequence in self._scheduler.finishing
+        if finishing:
+            self._scheduler.finishing.remove(sequence)
         if sequence in self._scheduler.running:
-            sequence.cancelled = True
             self._cancelled.append(sequence)
             if self._lockstep.steps == 0:
-                self._release(self._drop_cancelled(0))
-        else:
-            self._leave_queue(sequence)
+                self._release(self._drop_cancelled())
+        elif not finishing:
+            self._scheduler.waiting.remove(sequence)
+            if self._lockstep.steps:
+                self._gauges.leave_queue(sequence)
         self._lockstep.left()
-
-    def _leave_queue(self, sequence: Sequence) -> None:
-        """A client that leaves during a step is not in the queue published at its end."""
-        waiting = self._scheduler.waiting
-        if self._lockstep.steps:
-            scheduled = self._waiting_scheduled - self._left_queue
-            self._left_queue += waiting.index(sequence) < scheduled
-        waiting.remove(sequence)
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
-        waiting, running = self._published_waiting, self._published_running
-        held, capacity = self._published_held, self._scheduler.store.capacity
+        gauges, scheduler = self._gauges, self._scheduler
+        waiting, running, held = gauges.waiting, gauges.running, gauges.held
         done = self._lockstep.steps_done(now_s)
         if done:
-            waiting, running = self._waiting_scheduled, len(self._scheduler.running)
-            held = self._scheduler.store.held + self._batch.blocks_for(done)
-        return Published(waiting, running, held / capacity)
+            waiting, running = gauges.scheduled, len(scheduler.running)
+            held = scheduler.store.held + self._batch.blocks_for(done)
+        return Published(waiting, running, held / scheduler.store.capacity)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all before ``now_s``, which must be the present instant."""
         lockstep, scheduler = self._lockstep, self._scheduler
         done = lockstep.steps_done_before(now_s)
         return PodTotals(
-            self._emitted + done * self._batch.decoders,
+            self._emitted + done * self._giving,
             self._computed,
             scheduler.recomputed_tokens,
             scheduler.preemptions,
@@ -120,76 +129,126 @@ class Pod:
 
     def steps_ahead(self) -> int | None:
         """How many decode steps need no scheduling; None when nobody runs or waits here."""
-        scheduler = self._scheduler
-        if scheduler.decodes_only():
-            return scheduler.steps_with_blocks(self._batch.next_end())
-        return 0 if scheduler.running or scheduler.waiting else None
+        scheduler, applied = self._scheduler, self._applied
+        if applied is None and not scheduler.running and not scheduler.waiting:
+            return None
+        if self._async and (applied is None or not self._goes_on(applied)):
+            return 0
+        if not scheduler.decodes_only():
+            return 0
+        return scheduler.steps_with_blocks(self._batch.next_end())
+
+    def _goes_on(self, step: Step) -> bool:
+        """Whether ``step``, scheduled before, is a decode of the very batch that is there now."""
+        batch = self._batch
+        return (
+            not step.prefill_tokens
+            and not step.skipped
+            and not self._scheduler.finishing
+            and step.decoders == batch.decoders
+            and step.context_tokens == batch.context_tokens - batch.decoders
+        )
 
     def span(self, start_s: float) -> Span:
         """Begin decode steps without scheduling; how long they would last on their own."""
-        self._waiting_scheduled = len(self._scheduler.waiting)
-        return self._steptime.span(start_s, self._batch.decoders, self._batch.context_tokens)
+        batch, scheduler = self._batch, self._scheduler
+        self._coasting = True
+        self._giving = batch.decoders
+        self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
+        # What is applied already has read its context: one token less of each.
+        context_tokens = batch.context_tokens - (batch.decoders if self._async else 0)
+        return self._steptime.span(start_s, batch.decoders, context_tokens)
 
     def schedule(self, start_s: float) -> float | None:
         """Begin one step; how many seconds it would last on its own, None for an empty one."""
-        scheduler, batch = self._scheduler, self._batch
-        step = scheduler.plan()
-        self._waiting_scheduled = len(scheduler.waiting)
-        if not batch.decoders and not step.prefill_tokens:
+        scheduler = self._scheduler
+        self._coasting = False
+        self._giving = 0
+        step = self._applied or self._schedule_first(start_s)
+        if step is None:
             return None
+        if self._async:
+            if self._applied is None:
+                scheduler.complete(step)
+                self._applied = step
+            resumed = sum(not sequence.cancelled for sequence in step.skipped)
+            self._giving = self._batch.decoders - resumed + len(scheduler.finishing)
+            self._planned = self._schedule(start_s)
+        else:
+            self._giving = step.decoders + len(step.filled)
+            self._planned = step
+        return self._steptime.step_s(
+            step.prefill_tokens, step.pairs, step.decoders, step.context_tokens
+        )
+
+    def _schedule_first(self, now_s: float) -> Step | None:
+        """Plan the step that starts now; None when there is nothing to do."""
+        step = self._schedule(now_s)
+        while step.is_empty and step.preempted:
+            self._scheduler.take_back(step)
+            step = self._schedule(now_s)
+        return None if step.is_empty else step
+
+    def _schedule(self, now_s: float) -> Step:
+        scheduler = self._scheduler
+        step = scheduler.plan()
         for sequence in step.admitted:
             if sequence.attempt.scheduled_s is None:
-                sequence.attempt.scheduled_s = start_s
-        self._step = step
-        return self._steptime.step_s(
-            step.prefill_tokens, step.pairs, batch.decoders, batch.context_tokens
-        )
+                sequence.attempt.scheduled_s = now_s
+        self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
+        return step
 
     def finish(self, steps: int, end_s: float) -> None:
         """Apply what has been in flight at its end: tokens, first tokens, ends, then publish."""
-        scheduler, batch, step = self._scheduler, self._batch, self._step
-        if step is None:
-            scheduler.grow(steps)
-        self._emitted += steps * batch.decoders
-        batch.advance(steps)
-        self._step = None
-        left = self._drop_cancelled(steps) if self._cancelled else []
-        ended = batch.pop_ended()
-        if step is not None:
-            self._computed += step.prefill_tokens
-            for sequence in step.filled:
-                self._sample(sequence, end_s, ended)
+        scheduler = self._scheduler
+        self._emitted += steps * self._giving - self._lost
+        self._lost = 0
+        flown = self._applied if self._async else self._planned
+        ended = self._complete_plan(steps)
+        left: list[Sequence] = []
+        if self._cancelled:
+            ended = [sequence for sequence in ended if not sequence.cancelled]
+            left = self._drop_cancelled()
+        if flown is not None:
+            self._computed += flown.prefill_tokens
+            for sequence in flown.filled:
+                self._answer(sequence, end_s)
         if ended or left:
             self._release(ended + left)
-        self._published_waiting = self._waiting_scheduled - self._left_queue
-        self._left_queue = 0
-        self._published_running = len(scheduler.running)
-        self._published_held = scheduler.store.held
+        self._gauges.publish(len(scheduler.running), scheduler.store.held)
         for sequence in ended:
             self._complete(sequence, end_s, Reason.LENGTH if sequence.truncated else None)
 
-    def _sample(self, sequence: Sequence, now_s: float, ended: list[Sequence]) -> None:
+    def _complete_plan(self, steps: int) -> list[Sequence]:
+        """What has been planned counts as done; returns the sequences that end now."""
+        scheduler, batch = self._scheduler, self._batch
+        planned, self._planned = self._planned, None
+        if self._coasting:
+            self._coasting = False
+            if self._async and batch.decoders:
+                context_tokens = batch.context_tokens + (steps - 1) * batch.decoders
+                self._applied = Step(decoders=batch.decoders, context_tokens=context_tokens)
+            return scheduler.complete_span(steps)
+        if planned is None:
+            return []  # an empty step, beside those of other ranks
+        if self._async:
+            self._applied = None if planned.is_empty else planned
+        return scheduler.complete(planned)
+
+    def _answer(self, sequence: Sequence, now_s: float) -> None:
         """The step that completed its prefill gives ``sequence`` a token."""
-        if sequence.cancelled:
-            return
-        sequence.emitted += 1
-        self._emitted += 1
         attempt = sequence.attempt
-        if attempt.first_token_s is None:
+        if not sequence.cancelled and attempt.first_token_s is None:
+            self._intake.answer(sequence.prompt_tokens)
             attempt.first_token_s = now_s
             attempt.listener.first_token(attempt)
-        if sequence.emitted >= sequence.output_tokens:
-            ended.append(sequence)
-        else:
-            self._scheduler.start_decoding(sequence)
 
-    def _drop_cancelled(self, steps: int) -> list[Sequence]:
-        """Take the sequences whose clients left out of the batch; a step's token is lost."""
+    def _drop_cancelled(self) -> list[Sequence]:
+        """Take the sequences whose clients left out of the batch."""
         dropped, self._cancelled = self._cancelled, []
         for sequence in dropped:
             if sequence.decoding:
                 self._batch.leave(sequence)
-                self._emitted -= min(steps, 1)
         return dropped
 
     def _release(self, sequences: list[Sequence]) -> None:
@@ -197,12 +256,14 @@ class Pod:
         if len(sequences) > 1:
             sequences.sort(key=lambda sequence: sequence.admission)
         for sequence in sequences:
-            self._scheduler.remove(sequence)
+            if sequence in self._scheduler.running:
+                self._scheduler.remove(sequence)
 
     def _complete(self, sequence: Sequence, now_s: float, end_reason: str | None) -> None:
         attempt = sequence.attempt
         del self._sequences[attempt]
-        attempt.emitted_tokens = sequence.emitted
+        self._intake.leave(0)
+        attempt.emitted_tokens = sequence.output_tokens
         self._end(attempt, Status.COMPLETED, now_s, HttpStatus.OK, end_reason)
 
     def _end(
@@ -216,7 +277,23 @@ class Pod:
 
     def _emitted_by(self, sequence: Sequence) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
-        if not sequence.decoding:
-            return sequence.emitted
-        done = self._lockstep.steps_done(self._kernel.now_s)
-        return sequence.emitted + self._batch.steps - sequence.joined + done
+        emitted = sequence.emitted
+        if sequence.decoding:
+            emitted += self._batch.steps - sequence.joined
+            emitted += self._lockstep.steps_done(self._kernel.now_s)
+        if self._async and self._awaits_token(sequence):
+            emitted -= 1
+        return emitted
+
+    def _awaits_token(self, sequence: Sequence) -> bool:
+        """Whether the step in flight, or the one about to start, gives ``sequence`` a token."""
+        applied, planned = self._applied, self._planned
+        if not self._async:
+            return sequence.decoding or (planned is not None and sequence in planned.filled)
+        if applied is None or sequence in applied.skipped:
+            return False
+        if sequence.decoding or sequence in self._scheduler.finishing:
+            return True
+        return planned is not None and (
+            sequence in planned.skipped or sequence in planned.interrupted
+        )

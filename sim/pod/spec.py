@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
 from sim.scenario.engine import Engine
-from sim.scenario.fields import STARVED, PositiveTokens, refuse, whole
+from sim.scenario.fields import STARVED, PositiveTokens, Probability, refuse, whole
 
 
 class Vllm(Engine):
@@ -77,6 +77,37 @@ class Vllm(Engine):
     enable_prefix_caching: bool = Field(
         default=True, description="Keep the KV blocks of finished requests for equal prefixes."
     )
+    long_prefill_token_threshold: Annotated[int, whole(0, 10**9)] = Field(
+        default=0,
+        description="Most prompt tokens that one request computes in a step, 0 for no limit but "
+        "the budget; what is left of the budget goes to the next in turn. Not applied while the "
+        "pod has only one request, waiting or running.",
+    )
+    watermark: Probability = Field(
+        default=0.0,
+        description="Share of the KV blocks, rounded down to whole blocks, that must stay free "
+        "when a request is admitted while others run.",
+    )
+    max_num_queued_reqs: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
+        default=None,
+        description="Most requests in the pod, waiting and running together; one more is refused "
+        "with HTTP 503. No limit when missing.",
+    )
+    max_num_queued_tokens: Annotated[int, whole(1, 10**12, STARVED)] | None = Field(
+        default=None,
+        description="A request is refused with HTTP 503 while the prompts of those without a "
+        "first token have at least so many tokens, cached ones included. No limit when missing.",
+    )
+    scheduling_policy: Literal["fcfs", "priority"] = Field(
+        default="fcfs",
+        description="Who of the waiting is next: the first that came, or the one of the lowest "
+        "`priority` number. Preempted is the last admitted, or the one of the highest number.",
+    )
+    async_scheduling: bool = Field(
+        default=False,
+        description="Schedule each step while the one before it runs: an arrival waits for the "
+        "step in flight and the one behind it, and an end is noticed one step late.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -114,6 +145,18 @@ class Vllm(Engine):
                     f"must be at least blockSize ({self.block_size}) with prefixRetention: "
                     "prompt-tail, where a step computes whole blocks of a prompt; got "
                     f"{self.max_num_batched_tokens}",
+                )
+            )
+        if (
+            self.prefix_retention == "prompt-tail"
+            and 0 < self.long_prefill_token_threshold < self.block_size
+        ):
+            problems.append(
+                (
+                    "longPrefillTokenThreshold",
+                    f"must be 0, or at least blockSize ({self.block_size}) with prefixRetention: "
+                    "prompt-tail, where a step computes whole blocks of a prompt; got "
+                    f"{self.long_prefill_token_threshold}",
                 )
             )
         refuse(problems)

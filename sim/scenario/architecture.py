@@ -5,17 +5,25 @@ model here. Symbols in the docstrings are those of the engine semantics,
 section 2.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from sim.scenario.dtypes import KV_BYTES, WEIGHT_FORMATS, KvDtype, WeightDtype
+from sim.scenario.dtypes import KV_BYTES, WEIGHT_FORMATS, Extent, KvDtype, WeightDtype
 from sim.scenario.fields import Model, Text, real, refuse, whole
 
-BF16_BYTES = 2.0
-STATE_BYTES = 4.0  # the recurrent state is kept in fp32
+BF16_BYTES: Final = 2.0
+STATE_BYTES: Final = 4.0  # the recurrent state is kept in fp32
 
-Dimension = Annotated[int, whole(1, 10**7)]
+Part: TypeAlias = Literal["head", "layers", "experts"]
+STORED_PARTS: Final[dict[Extent, tuple[Part, ...]]] = {
+    "all": ("head", "layers", "experts"),
+    "layers": ("layers", "experts"),
+    "experts": ("experts",),
+}
+"""What a format covers: output head and embedding, the rest of the layers, their experts."""
+
+Dimension: TypeAlias = Annotated[int, whole(1, 10**7)]
 
 
 class Experts(Model):
@@ -209,9 +217,6 @@ class Architecture(Model):
         return 2 * heads * self.head_dim * KV_BYTES[dtype]
 
 
-def _bytes_per_weight(dtype: WeightDtype, part: str) -> float:
-    """Of a weight of the output head and embedding, of the layers, or of the experts."""
+def _bytes_per_weight(dtype: WeightDtype, part: Part) -> float:
     written = WEIGHT_FORMATS[dtype]
-    covered = {"all": ("head", "layers", "experts"), "layers": ("layers", "experts")}
-    covers = part in covered.get(written.extent, ("experts",))
-    return written.bits / 8 if covers else BF16_BYTES
+    return written.bits / 8 if part in STORED_PARTS[written.extent] else BF16_BYTES

@@ -11,7 +11,7 @@ from sim.scenario.catalog import gpus, models, read, unknown
 from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.engine import Engine, StepTime
 from sim.scenario.fields import DottedName, Model, Text
-from sim.scenario.roofline import Machine, derive
+from sim.scenario.roofline import Machine, UnknownAllReduceError, derive
 
 Origin = Literal["given", "preset", "derived"]
 
@@ -77,7 +77,7 @@ def _derived(engine: Engine) -> StepTime:
     machine = Machine(gpu, engine.tensor_parallel, dtype, engine.kv_cache_dtype)
     try:
         return derive(model, machine)
-    except LookupError:
+    except UnknownAllReduceError:
         message = (
             f"nothing is known of an all-reduce between {engine.tensor_parallel} {engine.gpu}, "
             "which the step time takes in: give stepTime"

@@ -27,13 +27,16 @@ MANY_TOKENS: Final = 10**6
 
 @dataclass(frozen=True)
 class Efficiencies:
-    """What kernels reach of the data sheet: one set for all GPUs, none fitted to an end-to-end run.
+    """What kernels reach of the data sheet: one set for all GPUs and models.
 
     ``products`` (μ_g): medians over GPUs of the GEMM kernels of 2,048 to 16,384
     rows that AIConfigurator's database has for vLLM on B200, H200, H100, A100,
     L40S and RTX PRO 6000. Whole steps summed from such tables reach less (0.69
     and 0.43), for they count element-wise kernels that engines fuse. The others
-    are fitted to those sums (engine semantics, section 2).
+    are fitted to those sums (engine semantics, section 2), which know of no
+    experts: the constant of their layers is what gpt-oss-20b takes for a single
+    request beyond reading weights, 111 µs on H100 and 106 on B200 (vLLM blog,
+    2026-04-22). Nothing is fitted to a benchmark.
     """
 
     products: Mapping[Arithmetic, float] = field(
@@ -44,7 +47,7 @@ class Efficiencies:
     narrow_weights: float = 0.80  # η_w of 8 bits and less
     kv: Mapping[KvDtype, float] = field(default_factory=lambda: {"bf16": 0.96, "fp8": 0.74})  # η_kv
     dense_layer_s: float = 55e-6  # o: launches, norms and activations of a layer
-    expert_layer_s: float = 110e-6  # of one that routes to experts: gpt-oss-20b, H100 and B200
+    expert_layer_s: float = 110e-6  # o of one that routes to experts
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,12 @@ class Machine:
     @property
     def _arithmetic(self) -> Arithmetic:
         """Weights are unpacked to bf16 where the GPU cannot multiply them as they are."""
-        wanted = WEIGHT_FORMATS[self.weight_dtype].arithmetic
-        if self.weight_dtype == "mxfp4" and "fp4" not in self.gpu.teraflops:
-            return "bf16"
-        return wanted if wanted in self.gpu.teraflops else "bf16"
+        stored = WEIGHT_FORMATS[self.weight_dtype]
+        return stored.arithmetic if stored.requires in self.gpu.teraflops else "bf16"
+
+
+class UnknownAllReduceError(Exception):
+    """The catalogue has no all-reduce between so many of these GPUs."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +111,13 @@ class AllReduce:
     def of(cls, gpu: Gpu, tensor_parallel: int) -> "AllReduce":
         """Between ``tensor_parallel`` GPUs; that of the next larger number if unmeasured.
 
-        Raises ``LookupError`` when the catalogue knows of none as large.
+        Raises ``UnknownAllReduceError`` when the catalogue knows of none as large.
         """
         if tensor_parallel == 1:
             return cls(0.0, 0.0, 0.0)
         measured = min((n for n in gpu.all_reduce if n >= tensor_parallel), default=None)
         if measured is None:
-            raise LookupError
+            raise UnknownAllReduceError
         small_s, medium_s, large_s = gpu.all_reduce[measured]
         small, medium, large = MESSAGES_BYTES
         return cls(small_s, (medium_s - small_s) / (medium - small), large_s / large)
@@ -121,7 +126,7 @@ class AllReduce:
 def derive(model: Architecture, machine: Machine) -> StepTime:
     """The step time of ``model`` on ``machine``.
 
-    Raises ``LookupError`` when nothing is known of an all-reduce between so
+    Raises ``UnknownAllReduceError`` when nothing is known of one between so
     many GPUs.
     """
     reduce = AllReduce.of(machine.gpu, machine.tensor_parallel)

@@ -2,9 +2,8 @@
 
 InferenceX (formerly InferenceMAX) keeps C clients busy until 10 C requests are
 answered; all begin at once. Prompts and answers have from 0.8 of a nominal
-length to all of it. Its scripts set up vLLM as ``scenario`` does. They say no
-more about the rows of the benchmark than the rows do: the KV format is not
-recorded, so both are tried.
+length to all of it. Engines are set up as its scripts do; the KV format changed
+over time and is not recorded, so both are tried.
 """
 
 import csv
@@ -48,9 +47,18 @@ Their lengths and numbers of clients are not its, and their mean TTFT is less
 than the burst at its start would take at the peak of the GPU.
 """
 
-
 MOST_CLIENTS: Final = 512
 """Clients of the rows whose engines were set up for fewer."""
+
+OTHER: Final = (
+    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not",
+    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates",
+)
+
+CAPPED: Final = (
+    "measured TPOT is that of few sequences, and TTFT nearly all of the time: these engines ran",
+    "far fewer than their clients at once; how many is not recorded",
+)
 
 
 class Loop(NamedTuple):
@@ -123,17 +131,6 @@ def groups(rows: Iterable[Loop]) -> Iterator[Group]:
     yield Group("experts, mxfp4 weights, bf16 KV cache", free, "bf16")
     name = f"experts, {MOST_CLIENTS} clients, bf16 KV cache"
     yield Group(name, tuple(capped), "bf16", notes=CAPPED)
-
-
-CAPPED: Final = (
-    "measured TPOT is that of few sequences, and TTFT nearly all of the time: these engines ran",
-    "far fewer than their clients at once; how many is not recorded",
-)
-
-OTHER: Final = (
-    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not",
-    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates",
-)
 
 
 def compare(group: Group) -> Iterator[Table]:

@@ -9,12 +9,13 @@ from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request
-from sim.scenario.fields import Model, PositiveTokens, Text
+from sim.scenario.fields import PositiveTokens, Text
 from sim.scenario.inputs import Inputs
+from sim.workload.client import Clients, ClientSpec
 from sim.workload.recording_file import RecordedRequest, read_recording
 
 
-class RecordingSpec(Model):
+class RecordingSpec(ClientSpec):
     """Recorded requests with the ids of their blocks, ``blockTokens`` tokens each.
 
     Every request is sent when it arrived, however long the answers take here.
@@ -91,6 +92,7 @@ class Recording:
 
     def __init__(self, spec: RecordingSpec, context: WorkloadContext) -> None:
         self._context = context
+        self._clients = Clients(spec, context)
         self._recorded = spec.read(context.directory)
         self._said = texts(self._recorded, spec.block_tokens)
         self._sent = 0
@@ -114,7 +116,7 @@ class Recording:
                 kernel.at(arrival_s, Order.ARRIVAL, self._send)
                 return
             self._sent += 1
-            self._context.proxy.submit(self._request(self._sent - 1))
+            self._clients.send(self._request(self._sent - 1))
 
     def _request(self, index: int) -> Request:
         name = self._context.name

@@ -53,6 +53,7 @@ class Call:
     output_tokens: int
     cancel_s: float | None = None
     answer: int | None = None
+    priority: int = 0
     rank: int = 0
 
 
@@ -72,7 +73,7 @@ class Traffic:
         answer = self._own(call) if call.answer is None else call.answer
         prompt = self._tokens(call.text, 0, call.prompt_tokens)
         output = self._tokens(answer, call.prompt_tokens, end)
-        return Job(call.arrival_s, prompt, output, call.cancel_s, call.rank)
+        return Job(call.arrival_s, prompt, output, call.cancel_s, call.priority, call.rank)
 
     def requests(self) -> list[Request]:
         """The calls over one content tree."""
@@ -89,7 +90,7 @@ class Traffic:
     def request(self, call: Call, nodes: list[Node]) -> Request:
         prompt = Prompt(nodes[call.text], call.prompt_tokens)
         answer = prompt.node if call.answer is None else nodes[call.answer]
-        return Request("", "", 0, None, prompt, answer, call.output_tokens)
+        return Request("", "", 0, None, prompt, answer, call.output_tokens, priority=call.priority)
 
     def _own(self, call: Call) -> int:
         """The text that says the last token of the prompt: what it goes on to say is the answer."""
@@ -299,6 +300,12 @@ def engine_spec(settings: Settings) -> Vllm:
         evict_unhashed_first=settings.evict_unhashed_first,
         prefix_retention="prompt-tail" if settings.prompt_tail else "every-block",
         state_blocks=settings.state_blocks,
+        long_prefill_token_threshold=settings.long_prefill_token_threshold,
+        watermark=settings.watermark,
+        max_num_queued_reqs=settings.max_num_queued_reqs,
+        max_num_queued_tokens=settings.max_num_queued_tokens,
+        scheduling_policy=settings.scheduling_policy,
+        async_scheduling=settings.async_scheduling,
     )
 
 

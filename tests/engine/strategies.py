@@ -61,9 +61,14 @@ class Features:
     long_answers: bool
     unhashed_first: bool
     states: bool
+    async_scheduling: bool
+    chunk_limit: bool
+    watermark: bool
+    queue_limits: bool
+    priorities: bool
 
 
-features = st.builds(Features, *[st.booleans()] * 11)
+features = st.builds(Features, *[st.booleans()] * 16)
 
 
 @st.composite
@@ -157,17 +162,15 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
     kv_blocks = draw(st.integers(4, 40)) * (8 if kinds.long_answers else 1)
     block_size = draw(st.integers(1, 16))
     longest = min(LONGEST_PROMPT, kv_blocks * block_size)
-    state_blocks = draw(st.integers(0, 3)) if kinds.states else 0
-    prompt_tail = state_blocks > 0 and draw(st.integers(0, 3)) > 0
-    kv_blocks *= 12 if prompt_tail else 1
-    budget = (
-        3000 if prompt_tail else draw(st.integers(max(2, block_size if prompt_tail else 2), 64))
-    )
+    state_blocks = draw(st.integers(0, min(3, kv_blocks - 1))) if kinds.states else 0
+    prompt_tail = state_blocks > 0 and draw(st.booleans())
+    least = block_size if prompt_tail else 1
+    budget = draw(st.integers(max(2, least), 64))
     return Settings(
         step_time,
         kv_blocks=kv_blocks,
         block_size=block_size,
-        max_num_seqs=draw(st.integers(1, 6)),
+        max_num_seqs=draw(st.integers(1, min(6, budget))),
         max_num_batched_tokens=budget,
         max_model_len=draw(st.integers(1, longest + 40)) if kinds.model_limit else None,
         reserve_full_prompt=kinds.whole_prompt_gate,
@@ -175,6 +178,12 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
         evict_unhashed_first=kinds.unhashed_first,
         prompt_tail=prompt_tail,
         state_blocks=state_blocks,
+        long_prefill_token_threshold=draw(st.integers(least, 40)) if kinds.chunk_limit else 0,
+        watermark=draw(st.sampled_from((0.05, 0.25, 0.5))) if kinds.watermark else 0.0,
+        max_num_queued_reqs=draw(st.none() | st.integers(1, 6)) if kinds.queue_limits else None,
+        max_num_queued_tokens=draw(st.none() | st.integers(1, 200)) if kinds.queue_limits else None,
+        scheduling_policy="priority" if kinds.priorities else "fcfs",
+        async_scheduling=kinds.async_scheduling,
     )
 
 
@@ -201,7 +210,10 @@ def traffics(
         if kinds.cancellations and draw(st.booleans()):
             cancel_s = arrival_s + draw(times) / 4
         output_tokens = draw(st.integers(1, 400 if kinds.long_answers else 40))
-        calls.append(Call(arrival_s, text, prompt_tokens, output_tokens, cancel_s, answer))
+        priority = draw(st.integers(-1, 2)) if kinds.priorities else 0
+        calls.append(
+            Call(arrival_s, text, prompt_tokens, output_tokens, cancel_s, answer, priority)
+        )
     return Traffic(tuple(texts), tuple(calls))
 
 
