@@ -28,6 +28,7 @@ BLIS's figure per request, and 0.1 s for a prompt of 75k.
 
 ENGINE: Final = {
     "gpuMemoryUtilization": 0.9,
+    "asyncScheduling": True,
     "enablePrefixCaching": False,
     "maxNumBatchedTokens": 8192,
     "frontEnd": FRONT_END,
