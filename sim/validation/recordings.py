@@ -52,7 +52,7 @@ RECORDINGS: Final = (
     Recording(
         "rtxpro6000x2-qwen3-30b-a3b",
         "rtxpro6000.qwen3-30b-a3b-instruct-2507.tp1",
-        None,
+        0.10,
         None,
         "rtxpro6000.x2",
     ),
