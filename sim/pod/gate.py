@@ -19,6 +19,8 @@ class Gate:
         self._state_blocks = engine.state_blocks
         self._reserve_full_prompt = engine.reserve_full_prompt
         self._watermark_blocks = int(engine.watermark * store.capacity)
+        # A first chunk needs less when a state is evicted, and with it the hit that it allowed.
+        self.may_need_less = self.keeps_states and not engine.reserve_full_prompt
 
     def admits(
         self, sequence: Sequence, route: list[Segment], budget: int, beside_others: bool

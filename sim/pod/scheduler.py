@@ -317,8 +317,9 @@ class Scheduler:
             return True
         head = self.waiting[0]
         route = path(head.answer, head.target)
-        if any(node in self._answers.writers for node, _ in route):
-            return False  # what is being generated may become part of its hit at any step
+        written = any(node in self._answers.writers for node, _ in route)
+        if written or self._gate.may_need_less:
+            return False  # what is generated, or evicted, may let it in at any step
         return not self._gate.admits(head, route, min(self._chunk_limit(), budget), True)[1]
 
     def _preempt(self, step: Step) -> Sequence:
