@@ -38,11 +38,13 @@ class Cluster:
         family = self._families.engines[engine.kind]
         names = (f"{name}-{index}" for index in range(backend.replicas))
         self.pods: list[PodPort] = [
-            family.implementation(pod, engine, self.kernel) for pod in names
+            pod
+            for each in names
+            for pod in family.implementation.replica(each, engine, self.kernel)
         ]
         if engine.front_end is not None:
             self.pods = [FrontedPod(pod, engine.front_end, self.kernel) for pod in self.pods]
-        self._gpus = backend.replicas * engine.tensor_parallel
+        self._gpus = len(self.pods) * engine.tensor_parallel
         columns = PodColumns([pod.name for pod in self.pods])
         self._policy = self._make_policy(name, backend)
         interval_s = scenario.router.metrics.poll_interval

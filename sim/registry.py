@@ -38,7 +38,7 @@ class Family:
 
     kind: str
     spec: type
-    implementation: Callable[..., Any]
+    implementation: Any  # the class
 
 
 class Families(Mapping[str, Family]):

@@ -54,6 +54,7 @@ class Reason:
     NO_READY_POD: Final = "no_ready_pod"  # refused by the proxy: nobody to place it on
     PROMPT_TOO_LONG: Final = "prompt_too_long"  # refused by the pod: more than it can hold
     CONTEXT_EXCEEDED: Final = "context_exceeded"  # broken off by the pod: its shared KV is full
+    QUEUE_FULL: Final = "queue_full"  # refused by the pod: it has as many as it may
     LENGTH: Final = "length"  # cut off by the pod: outgrew its KV cache or the model limit
 
 
@@ -75,6 +76,7 @@ class Request:
     ``answer`` is the node on which the generated tokens lie: the prompt's own
     node when the next turn sends them back, else a leaf that branches off at
     ``prompt.tokens``. ``on_end`` tells the client that the request is over.
+    Of two requests the one of the lower ``priority`` is the more urgent.
     """
 
     session_id: str
@@ -90,6 +92,7 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
     max_output_tokens: int | None = None
     closes_session: bool = False
+    priority: int = 0
     # filled in by the proxy
     request_id: int = -1
     backend: str = ""

@@ -5,7 +5,9 @@ Prompts are token ids, a block's identity is its tokens chained to its parent's
 identity, and nothing is skipped or summed in closed form. Times are seconds,
 ``StepTime`` is in the units of the coefficient tables (milliseconds).
 
-One step: schedule at its start, let the time pass, take effect at its end.
+A batch is scheduled, waits its turn, runs as a step and takes effect at the end of
+it. A batch is scheduled when the step before it has ended or, with
+``async_scheduling``, when the step before it starts: one batch runs, one is queued.
 Events at one instant: end of a step, arrivals, planning, cancellations.
 """
 
@@ -14,16 +16,45 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from math import ceil, sqrt
+from typing import Literal
 
 BOUNDARY_TOLERANCE_S = 1e-9
 """An arrival at most this long after the end of a step counts as at its end."""
 
 
 @dataclass(frozen=True)
+class Curve:
+    """ms at so many tokens computed, straight between the points.
+
+    Level before the first point, straight on after the last.
+    """
+
+    tokens: tuple[int, ...]
+    ms: tuple[float, ...]
+
+    def at_ms(self, tokens: int) -> float:
+        if tokens <= self.tokens[0]:
+            return self.ms[0]
+        for (start, low), (end, high) in pairwise(zip(self.tokens, self.ms)):
+            if tokens <= end or end == self.tokens[-1]:
+                return low + (high - low) / (end - start) * (tokens - start)
+        raise AssertionError("a curve has two points")
+
+
+@dataclass(frozen=True)
+class Prefilling:
+    """ms = a + c·S/1e5 + f·B/1e2, only in a step that prefills."""
+
+    a: float = 0.0
+    c: float = 0.0
+    f: float = 0.0
+
+
+@dataclass(frozen=True)
 class StepTime:
-    """ms = a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B.
+    """ms = a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B, a curve and prefilling beside it.
 
     P prefill tokens; B sequences that decode; S their known tokens (prompt and
     produced so far) at the start of the step; A = Σ chunk·(context before + chunk/2).
@@ -35,10 +66,18 @@ class StepTime:
     d: float = 0.0
     f: float = 0.0
     g: float = 0.0
+    computed: Curve | None = None
+    prefilling: Prefilling = Prefilling()
 
     def seconds(self, prefill: int, decoding: int, context: int, pairs: float) -> float:
-        linear_ms = self.a + self.b * prefill / 1e3 + self.c * context / 1e5
-        return (linear_ms + self.d * pairs / 1e8 + self._decoding_ms(decoding)) / 1e3
+        ms = self.a + self.b * prefill / 1e3 + self.c * context / 1e5
+        ms += self.d * pairs / 1e8 + self._decoding_ms(decoding)
+        if self.computed is not None:
+            ms += self.computed.at_ms(prefill + decoding)
+        if prefill:
+            more = self.prefilling
+            ms += more.a + more.c * context / 1e5 + more.f * decoding / 1e2
+        return ms / 1e3
 
     def _decoding_ms(self, decoding: int) -> float:
         return self.f * decoding / 1e2 + self.g * sqrt(decoding)
@@ -59,16 +98,28 @@ class Settings:
     evict_unhashed_first: bool = False
     prompt_tail: bool = False  # states at the tail of prompts and at junctions; else everywhere
     state_blocks: int = 0  # of a running sequence and of a checkpoint
+    long_prefill_token_threshold: int = 0
+    watermark: float = 0.0
+    max_num_queued_reqs: int | None = None
+    max_num_queued_tokens: int | None = None
+    scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
+    async_scheduling: bool = False
 
 
 @dataclass(frozen=True)
 class Job:
-    """A request: what it says, the tokens it will be answered with, when the client leaves."""
+    """A request: what it says, the tokens it will be answered with, when the client leaves.
+
+    A job of a lower ``priority`` number is more urgent. ``rank`` serves it
+    when there are several.
+    """
 
     arrival_s: float
     prompt: tuple[int, ...]
     output: tuple[int, ...]
     cancel_s: float | None = None
+    priority: int = 0
+    rank: int = 0
 
 
 FollowUp = Callable[[int, float], Job | None]
@@ -142,7 +193,18 @@ class Trace:
 
 def simulate(settings: Settings, jobs: Iterable[Job], follow_up: FollowUp | None = None) -> Trace:
     """Run ``jobs`` (in input order at equal times) and whatever follows up to the last end."""
-    return _Engine(settings, list(jobs), follow_up).run()
+    return simulate_ranks(settings, 1, jobs, follow_up)[0]
+
+
+def simulate_ranks(
+    settings: Settings, ranks: int, jobs: Iterable[Job], follow_up: FollowUp | None = None
+) -> list[Trace]:
+    """The same on equal ranks in lockstep; a trace for each, with the jobs that it served.
+
+    All ranks take a step together while any of them has work: it lasts as
+    long as the step of the slowest, and who has nothing to do takes an empty one.
+    """
+    return _Lockstep(settings, ranks, list(jobs), follow_up).run()
 
 
 class BlockPool:
@@ -250,64 +312,134 @@ class Chains:
 class _Sequence:
     """A job inside the engine. ``known`` is its prompt and what it has produced."""
 
-    def __init__(self, number: int, job: Job) -> None:
+    def __init__(self, number: int, job: Job, cause: "tuple[int, float] | None" = None) -> None:
         self.number = number
         self.job = job
+        self.cause = cause  # the job whose end brought this one about, and when that was
         self.trace = JobTrace()
+        self.place = -1  # among all arrivals
         self.known = list(job.prompt)
-        self.computed = 0  # leading tokens whose KV the pod holds for it
+        self.coming = 0  # tokens that scheduled batches will produce
+        self.computed = 0  # leading tokens whose KV the pod holds for it once those have run
         self.once_computed = 0  # the most that ``computed`` has been after a prefill
         self.blocks: list[int] = []
-        self.state: list[int] = []  # blocks of the recurrent layers' running state
         self.chains: list[int] = []
+        self.state: list[int] = []  # blocks of the recurrent layers' running state
         self.stops: list[int] = []  # where a chunk of its prefill must end, to keep the state
-        self.chunk = 0  # tokens that the present step computes
-        self.prefilling = True  # until the first token after an admission
+        self.sealed = 0  # leading blocks that can be found
+        self.prefilling = True  # until the batch that gives the first token after an admission
         self.leaving = False  # the client has gone, the step in flight has not ended
 
 
-class _Engine:
-    def __init__(self, settings: Settings, jobs: list[Job], follow_up: FollowUp | None) -> None:
-        self.settings = settings
+@dataclass(frozen=True)
+class _Work:
+    """What one sequence does in a batch."""
+
+    seq: _Sequence
+    chunk: int
+    start: int  # tokens before the chunk
+    context: int  # known tokens when the batch runs
+    prefills: bool
+    gives_token: bool
+
+
+_Batch = list[_Work]
+
+
+class _Lockstep:
+    def __init__(
+        self, settings: Settings, ranks: int, jobs: list[Job], follow_up: FollowUp | None
+    ) -> None:
         self.follow_up = follow_up
-        self.pool = BlockPool(settings.kv_blocks, settings.evict_unhashed_first)
-        self.chains = Chains(settings.block_size)
+        self.engines = [_Engine(settings, self._ended) for _ in range(ranks)]
         self.sequences = [_Sequence(number, job) for number, job in enumerate(jobs)]
         self.arrivals = [(seq.job.arrival_s, seq.number, seq) for seq in self.sequences]
         heapify(self.arrivals)
-        self.waiting: deque[_Sequence] = deque()
-        self.running: list[_Sequence] = []
-        self.due: list[int] = []  # chains whose states the last step has computed
-        self.steps: list[StepTrace] = []
 
-    def run(self) -> Trace:
+    def run(self) -> list[Trace]:
         now_s = 0.0
+        engines = self.engines
         while True:
-            if not self.running and not self.waiting:
+            if not any(engine.has_work() for engine in engines):
                 if not self.arrivals:
                     break
                 now_s = max(now_s, self.arrivals[0][0])
             self._take_arrivals(now_s)
-            self._schedule(now_s)
-            if any(seq.chunk for seq in self.running):
-                now_s = self._pass_step(now_s)
+            batches = [engine.next_batch(now_s) for engine in engines]
+            if any(batches):
+                # An empty step lasts no longer than those of ranks that compute something.
+                end_s = now_s + max(
+                    engine.seconds(batch) for engine, batch in zip(engines, batches) if batch
+                )
+                for engine, batch in zip(engines, batches):
+                    engine.pass_step(batch, now_s, end_s)
+                now_s = end_s
             else:
-                assert not self.running and not self.waiting, "an engine with work stands still"
-        return Trace([seq.trace for seq in self.sequences], self.steps)
+                assert not any(engine.has_work() for engine in engines), "work stands still"
+        return [self._trace(rank) for rank in range(len(engines))]
 
-    # Arrivals and departures
+    def _trace(self, rank: int) -> Trace:
+        jobs = [seq.trace for seq in self.sequences if seq.job.rank == rank]
+        return Trace(jobs, self.engines[rank].steps)
 
     def _take_arrivals(self, now_s: float) -> None:
         while self.arrivals and self.arrivals[0][0] <= now_s + BOUNDARY_TOLERANCE_S:
             _, _, seq = heappop(self.arrivals)
-            arrival_s, cancel_s = seq.job.arrival_s, seq.job.cancel_s
-            if self._is_too_long(len(seq.known)):
-                seq.trace.http_status = 400
-                self._end(seq, "rejected", arrival_s, "prompt_too_long")
-            elif cancel_s is not None and cancel_s < now_s:
-                self._end(seq, "cancelled", cancel_s)  # came and went during the step
-            else:
-                self.waiting.append(seq)
+            self.engines[seq.job.rank].arrive(seq, now_s)
+
+    def _ended(self, number: int, end_s: float) -> None:
+        following = self.follow_up(number, end_s) if self.follow_up else None
+        if following is not None:
+            successor = _Sequence(len(self.sequences), following, (number, end_s))
+            self.sequences.append(successor)
+            heappush(self.arrivals, (following.arrival_s, successor.number, successor))
+
+
+class _Engine:
+    def __init__(self, settings: Settings, ended: Callable[[int, float], None]) -> None:
+        self.settings = settings
+        self.ended = ended
+        self.pool = BlockPool(settings.kv_blocks, settings.evict_unhashed_first)
+        self.chains = Chains(settings.block_size)
+        self.arrived: list[_Sequence] = []
+        self.waiting: list[_Sequence] = []
+        self.running: list[_Sequence] = []
+        self.batches: deque[_Batch] = deque()
+        self.due: list[int] = []  # chains whose states the last batch computes
+        self.steps: list[StepTrace] = []
+
+    def has_work(self) -> bool:
+        return bool(self.running or self.waiting or self.batches)
+
+    def next_batch(self, now_s: float) -> _Batch:
+        """The batch that runs now, or nobody; what follows it is queued as far as it may be."""
+        depth = 2 if self.settings.async_scheduling else 1
+        while len(self.batches) < depth:
+            batch, preempted = self._schedule(now_s)
+            if batch:
+                self.batches.append(batch)
+            elif self.batches or not preempted:
+                break  # else all that happened is that somebody had to make room: try again
+        return self.batches.popleft() if self.batches else []
+
+    # Arrivals and departures
+
+    def arrive(self, seq: _Sequence, now_s: float) -> None:
+        arrival_s, cancel_s = seq.job.arrival_s, seq.job.cancel_s
+        if self._is_too_long(len(seq.known)):
+            seq.trace.http_status = 400
+            self._end(seq, "rejected", arrival_s, "prompt_too_long")
+            return
+        if self._queue_is_full(seq):
+            seq.trace.http_status = 503
+            self._end(seq, "rejected", arrival_s, "queue_full")
+            return
+        seq.place = len(self.arrived)
+        self.arrived.append(seq)
+        if cancel_s is not None and cancel_s < now_s:
+            self._end(seq, "cancelled", cancel_s)  # came and went during the step
+        else:
+            self.waiting.append(seq)
 
     def _is_too_long(self, prompt_tokens: int) -> bool:
         limit = self.settings.max_model_len
@@ -323,87 +455,149 @@ class _Engine:
         limit = self.settings.max_model_len
         return self._outgrows(tokens) or (limit is not None and tokens >= limit)
 
+    def _queue_is_full(self, newcomer: _Sequence) -> bool:
+        """Do the limits on requests, or on tokens of prompts in prefill, refuse a newcomer?"""
+        there = [seq for seq in self.arrived if not self._is_gone(seq, newcomer)]
+        requests, tokens = self.settings.max_num_queued_reqs, self.settings.max_num_queued_tokens
+        now_s = newcomer.job.arrival_s
+        prefilling = [
+            len(seq.job.prompt)
+            for seq in there
+            if seq.trace.first_token_s is None or seq.trace.first_token_s > now_s
+        ]
+        return (requests is not None and len(there) >= requests) or (
+            tokens is not None and sum(prefilling) >= tokens
+        )
+
+    def _is_gone(self, seq: _Sequence, newcomer: _Sequence) -> bool:
+        """Is the client of ``seq`` served or away when ``newcomer`` arrives?
+
+        Of one instant, steps end first, then requests arrive, then clients
+        leave, in the order of their jobs; what a departure brings about
+        arrives before the next one.
+        """
+        now_s, end_s = newcomer.job.arrival_s, seq.trace.end_s
+        if end_s is None or end_s > now_s:
+            return False
+        if end_s < now_s or seq.trace.status != "cancelled":
+            return True
+        return newcomer.cause is not None and newcomer.cause >= (seq.number, now_s)
+
     def _end(self, seq: _Sequence, status: str, end_s: float, reason: str | None = None) -> None:
         seq.trace.status = status
         seq.trace.end_s = end_s
         seq.trace.end_reason = reason
-        following = self.follow_up(seq.number, end_s) if self.follow_up else None
-        if following is not None:
-            successor = _Sequence(len(self.sequences), following)
-            self.sequences.append(successor)
-            heappush(self.arrivals, (following.arrival_s, successor.number, successor))
+        self.ended(seq.number, end_s)
 
     def _release(self, seq: _Sequence) -> None:
         self.pool.release(seq.state)
         self.pool.release(seq.blocks)
         seq.blocks = []
         seq.state = []
-        seq.computed = 0
+        seq.computed = seq.sealed = 0
 
     # Scheduling
 
-    def _schedule(self, now_s: float) -> None:
+    def _schedule(self, now_s: float) -> tuple[_Batch, bool]:
+        """The next batch, and whether somebody was preempted for it.
+
+        Nobody is in it if there is nothing to do or nobody has room.
+        """
         for chain in self.due:
             self.pool.keep_state(chain, self.settings.state_blocks)
         self.due = []
-        for seq in self.running:
-            seq.chunk = 0
-        budget, preempted = self._schedule_running(self.settings.max_num_batched_tokens)
+        limit = self.settings.max_num_batched_tokens
+        if self.settings.long_prefill_token_threshold and len(self.running) + len(self.waiting) > 1:
+            limit = self.settings.long_prefill_token_threshold
+        shares, budget, preempted = self._share_out(limit)
+        batch = [self._compute(seq, chunk) for seq, chunk in shares.items()]
         if not preempted:
-            self._admit(now_s, budget)
+            batch += self._admit(now_s, budget, limit)
+        return batch, preempted
 
-    def _schedule_running(self, budget: int) -> tuple[int, bool]:
-        """Serve the running requests in admission order; what is left, and was one preempted?"""
+    def _share_out(self, limit: int) -> tuple[dict[_Sequence, int], int, bool]:
+        """Who of the running requests computes how much, in the order of their admission.
+
+        Returns that, the budget that is left, and whether somebody was
+        preempted. Who is preempted has no share any more.
+        """
+        budget = self.settings.max_num_batched_tokens
+        shares: dict[_Sequence, int] = {}
         preempted = False
-        index = 0
-        while index < len(self.running) and budget > 0:
-            seq = self.running[index]
-            chunk = self._chunk(seq, budget)
-            while seq in self.running and not self._fits(seq, chunk):
-                self._preempt(self.running.pop())
+        for seq in list(self.running):
+            if budget == 0:
+                break
+            if seq not in self.running or self._is_done_with(seq):
+                continue
+            chunk = self._chunk(seq, min(limit, budget))
+            if not chunk:
+                continue
+            while seq in self.running and not self._fits(shares | {seq: chunk}):
+                victim = self._victim()
+                budget += shares.pop(victim, 0)
+                self._preempt(victim)
                 preempted = True
-            if seq in self.running:
-                self._compute(seq, chunk)
-                budget -= chunk
-                index += 1
-        return budget, preempted
+            if seq not in self.running:
+                break
+            shares[seq] = chunk
+            budget -= chunk
+        return shares, budget, preempted
 
-    def _fits(self, seq: _Sequence, chunk: int) -> bool:
-        return self._missing_blocks(seq, chunk) <= len(self.pool.free)
+    def _is_done_with(self, seq: _Sequence) -> bool:
+        """Is its last token on its way, and does the engine know that by the limits on length?"""
+        return seq.coming > 0 and self._can_say_no_more(len(seq.known) + seq.coming)
+
+    def _fits(self, shares: dict[_Sequence, int]) -> bool:
+        missing = sum(self._missing_blocks(seq, chunk) for seq, chunk in shares.items())
+        return missing <= len(self.pool.free)
 
     def _missing_blocks(self, seq: _Sequence, chunk: int) -> int:
         needed = ceil((seq.computed + chunk) / self.settings.block_size)
         return max(0, needed - len(seq.blocks))
 
+    def _victim(self) -> _Sequence:
+        if self.settings.scheduling_policy == "fcfs":
+            return self.running[-1]
+        return max(self.running, key=_urgency)
+
     def _preempt(self, seq: _Sequence) -> None:
+        self.running.remove(seq)
         self._release(seq)
         seq.trace.preemptions += 1
-        self.waiting.appendleft(seq)
+        self.waiting.insert(0, seq)
 
-    def _admit(self, now_s: float, budget: int) -> None:
-        """First come, first served; the head of the queue blocks those behind it."""
+    def _head(self) -> _Sequence:
+        if self.settings.scheduling_policy == "fcfs":
+            return self.waiting[0]
+        return min(self.waiting, key=_urgency)
+
+    def _admit(self, now_s: float, budget: int, limit: int) -> _Batch:
+        """The head of the queue blocks those behind it."""
+        batch = []
         while self.waiting and budget > 0 and len(self.running) < self.settings.max_num_seqs:
-            seq = self.waiting[0]
+            seq = self._head()
             hits = self._hits(seq)
             cached = len(hits) * self.settings.block_size
             seq.computed = cached
             seq.prefilling = True
-            chunk = self._chunk(seq, budget)
+            chunk = self._chunk(seq, min(limit, budget))
             if not chunk or not self._may_enter(seq, hits, cached + chunk):
                 seq.computed = 0
                 break
-            self.waiting.popleft()
+            self.waiting.remove(seq)
             self.running.append(seq)
             if self.settings.prompt_tail and hits:
                 self.pool.use_state(seq.chains[len(hits) - 1])
             self.pool.take(hits)
             seq.blocks = hits
+            seq.sealed = len(hits)
             seq.state = [self.pool.allocate() for _ in range(self.settings.state_blocks)]
             if seq.trace.scheduled_s is None:
                 seq.trace.scheduled_s = now_s
                 seq.trace.cached_tokens = seq.once_computed = cached
-            self._compute(seq, chunk)
+            batch.append(self._compute(seq, chunk))
             budget -= chunk
+        return batch
 
     def _hits(self, seq: _Sequence) -> list[int]:
         """Cached leading blocks; the last known token is always computed."""
@@ -427,7 +621,7 @@ class _Engine:
         Where states are kept, a prefill ends its chunks at block boundaries up
         to the last boundary of which the state is kept, and at each of those.
         """
-        end = min(len(seq.known), seq.computed + budget)
+        end = min(len(seq.known) + seq.coming, seq.computed + budget)
         stop = next((stop for stop in seq.stops if stop > seq.computed), None)
         if seq.prefilling and stop is not None:
             size = self.settings.block_size
@@ -438,37 +632,57 @@ class _Engine:
         tokens = len(seq.known) if self.settings.reserve_full_prompt else first_chunk_end
         own = ceil(tokens / self.settings.block_size) - len(hits) + self.settings.state_blocks
         unheld_hits = sum(block in self.pool.free for block in hits)
-        return own + unheld_hits <= len(self.pool.free)
+        spare = int(self.settings.watermark * self.settings.kv_blocks) if self.running else 0
+        return own + unheld_hits + spare <= len(self.pool.free)
 
-    def _compute(self, seq: _Sequence, chunk: int) -> None:
-        """Put the chunk into the present step: blocks for it, and the full ones can be found."""
+    def _compute(self, seq: _Sequence, chunk: int) -> _Work:
+        """Blocks for the chunk, and the full ones of what is known can be found."""
         for _ in range(self._missing_blocks(seq, chunk)):
             seq.blocks.append(self.pool.allocate())
-        seq.chunk = chunk
+        start = seq.computed
+        context = len(seq.known) + seq.coming
+        complete = start + chunk == context
+        work = _Work(seq, chunk, start, context, seq.prefilling, complete)
+        self._count(seq, chunk)
+        seq.computed += chunk
+        if seq.prefilling and seq.computed in seq.stops:
+            self.due.append(seq.chains[seq.computed // self.settings.block_size - 1])
+        self._seal(seq, min(seq.computed, len(seq.known)))
+        if complete:
+            seq.coming += 1
+            seq.prefilling = False
+        return work
+
+    def _count(self, seq: _Sequence, chunk: int) -> None:
+        """Prefill tokens: prompt tokens that are computed for the first time, or recomputation."""
+        if not seq.prefilling:
+            return
+        end = seq.computed + chunk
+        first = max(0, min(end, len(seq.job.prompt)) - max(seq.computed, seq.once_computed))
+        seq.trace.computed_tokens += first
+        seq.trace.recomputed_tokens += chunk - first
+        seq.once_computed = max(seq.once_computed, end)
+
+    def _seal(self, seq: _Sequence, tokens: int) -> None:
+        """The full blocks among its first ``tokens`` can be found from now on."""
         if not self.settings.enable_prefix_caching:
             return
         self.chains.extend(seq.chains, seq.known)
-        size = self.settings.block_size
-        for position in range(seq.computed // size, (seq.computed + chunk) // size):
-            self.pool.seal(seq.blocks[position], seq.chains[position])
+        while (seq.sealed + 1) * self.settings.block_size <= tokens:
+            self.pool.seal(seq.blocks[seq.sealed], seq.chains[seq.sealed])
+            seq.sealed += 1
 
     # The step itself
 
-    def _pass_step(self, start_s: float) -> float:
-        """Let the scheduled step happen; returns its end."""
-        scheduled = [seq for seq in self.running if seq.chunk]
-        decoding = [seq for seq in scheduled if not seq.prefilling]
-        prefilling = [seq for seq in scheduled if seq.prefilling]
-        prefill = sum(seq.chunk for seq in prefilling)
-        context = sum(len(seq.known) for seq in decoding)
-        pairs = sum((seq.chunk * (seq.computed + seq.chunk / 2) for seq in prefilling), 0.0)
-        duration_s = self.settings.step_time.seconds(prefill, len(decoding), context, pairs)
-        end_s = start_s + duration_s
+    def seconds(self, batch: _Batch) -> float:
+        """How long the step lasts when no other rank's is longer."""
+        return self.settings.step_time.seconds(*_totals(batch))
+
+    def pass_step(self, batch: _Batch, start_s: float, end_s: float) -> None:
+        """Let a batch run."""
         queue = list(self.waiting)
         self._take_cancellations(end_s)
-        for seq in list(self.running):
-            self._take_effect(seq, end_s)
-        self.running = [seq for seq in self.running if seq.trace.status == "in_flight"]
+        self._take_effect(batch, end_s)
         held = self.settings.kv_blocks - len(self.pool.free)
         still_waiting = sum(seq.trace.status == "in_flight" for seq in queue)
         published = Published(still_waiting, len(self.running), held / self.settings.kv_blocks)
@@ -476,16 +690,12 @@ class _Engine:
             StepTrace(
                 start_s,
                 end_s,
-                prefill,
-                len(decoding),
-                context,
-                pairs,
+                *_totals(batch),
                 published,
                 len(self.pool.free),
                 self.pool.cached_blocks,
             )
         )
-        return end_s
 
     def _take_cancellations(self, end_s: float) -> None:
         """Clients that leave from the start of the step (after planning) to before its end."""
@@ -496,37 +706,49 @@ class _Engine:
             self.waiting.remove(seq)
             self._end(seq, "cancelled", seq.job.cancel_s)
 
-    def _take_effect(self, seq: _Sequence, end_s: float) -> None:
-        """What the end of the step means for one running request."""
-        self._count(seq)
-        seq.computed += seq.chunk
-        if seq.prefilling and seq.chunk and seq.computed in seq.stops:
-            self.due.append(seq.chains[seq.computed // self.settings.block_size - 1])
-        if seq.leaving:
-            self._release(seq)
-            self._end(seq, "cancelled", seq.job.cancel_s)
-        elif seq.chunk and seq.computed == len(seq.known):
-            self._emit(seq, end_s)
+    def _take_effect(self, batch: _Batch, end_s: float) -> None:
+        """What the end of the step means, to the running requests in order of admission first.
 
-    def _count(self, seq: _Sequence) -> None:
-        """Prefill tokens: prompt tokens that are computed for the first time, or recomputation."""
-        if not seq.prefilling:
-            return
-        end = seq.computed + seq.chunk
-        first = max(0, min(end, len(seq.job.prompt)) - max(seq.computed, seq.once_computed))
-        seq.trace.computed_tokens += first
-        seq.trace.recomputed_tokens += seq.chunk - first
-        seq.once_computed = max(seq.once_computed, end)
+        Who has ended or left while its batch was queued is in it for nothing.
+        """
+        giving = {work.seq for work in batch if work.gives_token}
+        preempted = [work.seq for work in batch if work.seq in self.waiting]
+        for seq in [*self.running, *preempted]:
+            if seq.leaving:
+                self._release(seq)
+                self._end(seq, "cancelled", seq.job.cancel_s)
+            elif seq in giving:
+                self._emit(seq, end_s)
+        self.running = [seq for seq in self.running if seq.trace.status == "in_flight"]
+        self.waiting = [seq for seq in self.waiting if seq.trace.status == "in_flight"]
 
     def _emit(self, seq: _Sequence, now_s: float) -> None:
-        seq.prefilling = False
         trace = seq.trace
+        seq.coming -= 1
         seq.known.append(seq.job.output[trace.emitted_tokens])
         trace.emitted_tokens += 1
         trace.token_s.append(now_s)
         if trace.first_token_s is None:
             trace.first_token_s = now_s
+        if seq in self.running:
+            self._seal(seq, seq.computed - seq.coming)
         complete = trace.emitted_tokens == len(seq.job.output)
         if complete or self._can_say_no_more(len(seq.known)):
             self._release(seq)
+            trace.http_status = 200
             self._end(seq, "completed", now_s, None if complete else "length")
+
+
+def _totals(batch: _Batch) -> tuple[int, int, int, float]:
+    """P, B, S and A of ``StepTime``."""
+    decoding = [work for work in batch if not work.prefills]
+    prefilling = [work for work in batch if work.prefills]
+    prefill = sum(work.chunk for work in prefilling)
+    context = sum(work.context for work in decoding)
+    pairs = sum((work.chunk * (work.start + work.chunk / 2) for work in prefilling), 0.0)
+    return prefill, len(decoding), context, pairs
+
+
+def _urgency(seq: _Sequence) -> tuple[int, int]:
+    """Who has the smallest is served first, who has the largest is preempted first."""
+    return seq.job.priority, seq.place

@@ -9,9 +9,8 @@ Events at one instant: end of a step, arrivals, planning, cancellations.
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from math import ceil
 from operator import attrgetter, itemgetter
 
 from tests.oracle import (
@@ -291,10 +290,7 @@ class _Server:
         prefill = sum(slot.chunk for slot in prompting)
         read = sum(len(slot.task.known) for slot in generating)
         pairs = sum((slot.chunk * (len(slot.context) + slot.chunk / 2) for slot in prompting), 0.0)
-        costs = self.settings.step_time
-        passes = ceil((len(generating) + prefill) / self.settings.ubatch_size)
-        duration_s = costs.seconds(prefill, len(generating), read, pairs)
-        end_s = start_s + duration_s + (passes - 1) * costs.a / 1e3
+        end_s = start_s + self._seconds(prefill, len(generating), read, pairs)
         queue = list(self.deferred)
         self._take_cancellations(end_s)
         for slot in self.slots:
@@ -316,6 +312,19 @@ class _Server:
             )
         )
         return end_s
+
+    def _seconds(self, prefill: int, generating: int, read: int, pairs: float) -> float:
+        """Forward passes, all but the last full: each costs a and the curve over its tokens."""
+        costs = self.settings.step_time
+        seconds = replace(costs, a=0.0, computed=None).seconds(prefill, generating, read, pairs)
+        rest = prefill + generating
+        while rest > 0:
+            tokens = min(rest, self.settings.ubatch_size)
+            seconds += costs.a / 1e3
+            if costs.computed is not None:
+                seconds += costs.computed.at_ms(tokens) / 1e3
+            rest -= tokens
+        return seconds
 
     def _take_cancellations(self, end_s: float) -> None:
         """Clients that leave from the start of the step (after planning) to before its end."""
@@ -349,4 +358,5 @@ class _Server:
         complete = trace.emitted_tokens == len(task.job.output)
         if complete or len(task.known) >= self.settings.slot_tokens:
             self._release(slot)
+            trace.http_status = 200
             self._end(task, "completed", now_s, None if complete else "length")

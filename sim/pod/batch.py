@@ -20,11 +20,14 @@ class Sequence:
     ``target`` tokens are prefilled before the next token can be sampled
     (prompt, after a preemption prompt and produced tokens); ``computed`` of
     them have KV. While it decodes, both follow from the batch's step count.
+    ``arrival`` is its place among all attempts of the pod. ``overrun`` decode
+    steps follow on the one that gives its last token (see ``Scheduler``).
     """
 
     __slots__ = (
         "admission",
         "answer",
+        "arrival",
         "attempt",
         "cancelled",
         "computed",
@@ -35,6 +38,8 @@ class Sequence:
         "holding",
         "joined",
         "output_tokens",
+        "overrun",
+        "priority",
         "prompt_tokens",
         "route",
         "stops",
@@ -42,12 +47,22 @@ class Sequence:
         "truncated",
     )
 
-    def __init__(self, attempt: Attempt, output_tokens: int, truncated: bool) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        arrival: int,
+        output_tokens: int,
+        truncated: bool = False,
+        overrun: int = 0,
+    ) -> None:
         self.attempt = attempt
+        self.arrival = arrival
+        self.priority = attempt.request.priority
         self.answer: Node = attempt.request.answer
         self.prompt_tokens = attempt.request.prompt.tokens
         self.output_tokens = output_tokens
         self.truncated = truncated
+        self.overrun = overrun
         self.route: list[Segment] = []  # of its target, while it is running
         self.stops: list[int] = []  # tokens at which a chunk of its prefill must end
         self.holding = Holding()
@@ -77,7 +92,8 @@ class Batch:
         """``sequence`` has its prefill behind it and decodes from the next step on."""
         sequence.decoding = True
         sequence.joined = self.steps
-        sequence.ends_at = self.steps + sequence.output_tokens - sequence.emitted
+        to_go = sequence.output_tokens + sequence.overrun - sequence.emitted
+        sequence.ends_at = self.steps + to_go
         self.decoders += 1
         self.context_tokens += sequence.prompt_tokens + sequence.emitted
         self._needing[(self.steps - sequence.computed) % self.block_size] += 1
@@ -104,7 +120,7 @@ class Batch:
         self.context_tokens += steps * self.decoders
 
     def next_end(self) -> int:
-        """Steps until the next decoding sequence has all its tokens; there must be one."""
+        """Steps until the next decoding sequence is through; there must be one."""
         ends = self._ends
         while True:
             ends_at, _, sequence = ends[0]
@@ -113,7 +129,7 @@ class Batch:
             heappop(ends)
 
     def pop_ended(self) -> list[Sequence]:
-        """Sequences that have all their tokens now, in order of admission; they have left."""
+        """Sequences that are through now, in order of admission; they have left."""
         ended: list[Sequence] = []
         ends = self._ends
         while ends and ends[0][0] <= self.steps:

@@ -1,68 +1,73 @@
-"""A pod: binds a scheduler to the clock and reports to whoever dispatched the attempt.
+"""A pod: the port to the router, the scheduler's work, and reports of what became of it.
 
-Between two changes of the batch the pod sleeps: a *span* is any number of
-decode steps in closed form, up to the next completion or the step whose KV
-blocks are not there; an arrival or a cancellation cuts it at a step boundary.
-Steps that prefill or that are short of blocks go one at a time.
+``sim.pod.lockstep`` says when its steps start and end. With a scheduler that plans
+ahead the step that starts has been planned when the one before it started, and the
+scheduler already counts it as done (``_applied``); the next one is planned now.
+Otherwise a step is planned when it starts, and counts as done when it ends.
 """
 
-from functools import partial
-
-from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
+from sim.kernel import Kernel
 from sim.pod.batch import Sequence
+from sim.pod.gauges import Gauges
+from sim.pod.intake import Intake
+from sim.pod.lockstep import Lockstep
 from sim.pod.scheduling import Scheduling, Step
 from sim.pod.steptime import Span, StepTime
 from sim.ports import PodTotals, Published
 from sim.request import Attempt, HttpStatus, Reason, Status
-from sim.scenario.engine import Engine
 
 
 class Pod:
-    """One engine process with its KV cache; a kind of engine brings its scheduler."""
+    """One engine process with its KV cache; a kind of engine brings its scheduler and limits.
 
-    def __init__(self, name: str, engine: Engine, scheduler: Scheduling, kernel: Kernel) -> None:
+    Pods that step together share a ``lockstep``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        scheduler: Scheduling,
+        steptime: StepTime,
+        intake: Intake,
+        kernel: Kernel,
+        lockstep: Lockstep | None = None,
+    ) -> None:
         self.name = name
         self._kernel = kernel
-        self._steptime = StepTime(engine.step_time)
+        self._lockstep = lockstep or Lockstep(kernel)
+        self._lockstep.join(self)
+        self._steptime = steptime
         self._scheduler = scheduler
-        self._batch = self._scheduler.batch
+        self._batch = scheduler.batch
+        self._async = scheduler.plans_ahead
+        self._intake = intake
+        self._gauges = Gauges()
         self._sequences: dict[Attempt, Sequence] = {}
-        self._start_s = 0.0  # of the step or span in flight
-        self._end_s = 0.0  # of the step or span in flight, as planned or cut
-        self._steps = 0  # steps in flight: 0 when idle
-        self._span: Span | None = None  # what is in flight when it is a span
-        self._step: Step | None = None  # what is in flight when it is a single step
-        self._plan = 0  # number of the present plan: wake-ups of older ones are stale
-        self._planning = False  # a planning event is on its way
+        self._coasting = False  # what is in flight is a span
+        self._applied: Step | None = None  # async: in flight or about to start, done for scheduling
+        self._planned: Step | None = None  # in flight; async: behind the one in flight
+        self._giving = 0  # tokens that each step in flight gives
+        self._lost = 0  # of those of the last one, for their clients have gone
         self._cancelled: list[Sequence] = []
-        self._waiting_scheduled = 0  # queue as the scheduling of the step in flight left it
-        self._left_queue = 0  # those of them whose clients have gone since
-        self._published_waiting = 0
-        self._published_running = 0
-        self._published_held = 0  # KV blocks
         self._emitted = 0
         self._computed = 0
-        self._finished_steps = 0
-        self._busy_s = 0.0
 
     # -- the port -------------------------------------------------------------------------
 
     def submit(self, attempt: Attempt) -> None:
-        """Queue an attempt, or refuse at once a prompt that can never be served (HTTP 400)."""
+        """Queue an attempt, or refuse it at once.
+
+        HTTP 400 for a prompt that can never be served, 503 when the pod has
+        as many requests or prompt tokens as it may.
+        """
         prompt_tokens = attempt.request.prompt.tokens
-        refusal = self._scheduler.refusal(prompt_tokens)
+        refusal = self._intake.refusal(prompt_tokens)
         if refusal is not None:
-            self._end(attempt, Status.REJECTED, self._kernel.now_s, HttpStatus.BAD_REQUEST, refusal)
+            self._end(attempt, Status.REJECTED, self._kernel.now_s, *refusal)
             return
-        wanted = attempt.request.output_tokens
-        allowed = self._scheduler.output_limit(prompt_tokens, wanted)
-        sequence = Sequence(attempt, allowed, truncated=allowed < wanted)
-        self._sequences[attempt] = sequence
-        self._scheduler.waiting.append(sequence)
-        if self._steps == 0:
-            self._plan_at(self._kernel.now_s)
-        elif self._span is not None:
-            self._cut_for_arrival(self._span)
+        limit = self._intake.take(prompt_tokens)
+        self._sequences[attempt] = self._scheduler.enqueue(attempt, limit)
+        self._lockstep.arrived()
 
     def cancel(self, attempt: Attempt) -> None:
         """Forget an attempt whose client has left.
@@ -72,190 +77,196 @@ class Pod:
         """
         sequence = self._sequences.pop(attempt)
         attempt.emitted_tokens = self._emitted_by(sequence)
+        self._leave_intake(sequence)
+        if self._lockstep.steps and self._awaits_token(sequence):
+            self._lost += 1
+        sequence.cancelled = True
+        finishing = sequence in self._scheduler.finishing
+        if finishing:
+            self._scheduler.finishing.remove(sequence)
         if sequence in self._scheduler.running:
-            sequence.cancelled = True
             self._cancelled.append(sequence)
-            if self._steps == 0:
-                self._scheduler.release(self._drop_cancelled(0))
-        else:
-            self._leave_queue(sequence)
-        if self._span is not None:
-            self._cut(self._span, self._span.steps_until(self._kernel.now_s) + 1)
-
-    def _leave_queue(self, sequence: Sequence) -> None:
-        """A client that leaves during a step is not in the queue published at its end."""
-        waiting = self._scheduler.waiting
-        if self._steps and waiting.index(sequence) < self._waiting_scheduled - self._left_queue:
-            self._left_queue += 1
-        waiting.remove(sequence)
+            if self._lockstep.steps == 0:
+                self._scheduler.release(self._drop_cancelled())
+        elif not finishing:
+            self._scheduler.waiting.remove(sequence)
+            if self._lockstep.steps:
+                self._gauges.leave_queue(sequence)
+        self._lockstep.left()
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
-        waiting, running = self._published_waiting, self._published_running
-        held, capacity = self._published_held, self._scheduler.capacity
-        if self._span is not None:
-            done = self._steps_done(self._span, now_s)
-            if done:
-                waiting, running = self._waiting_scheduled, len(self._scheduler.running)
-                held = self._scheduler.held + self._batch.blocks_for(done)
-        return Published(waiting, running, held / capacity)
+        gauges, scheduler = self._gauges, self._scheduler
+        waiting, running, held = gauges.waiting, gauges.running, gauges.held
+        done = self._lockstep.steps_done(now_s)
+        if done:
+            waiting, running = gauges.scheduled, len(scheduler.running)
+            held = scheduler.held + self._batch.blocks_for(done)
+        return Published(waiting, running, held / scheduler.capacity)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all before ``now_s``, which must be the present instant."""
-        emitted, steps, busy_s = self._emitted, self._finished_steps, self._busy_s
-        if self._steps:
-            busy_s += now_s - self._start_s
-            if self._span is not None:
-                done = min(self._span.steps_before(now_s), self._steps)
-                steps += done
-                emitted += done * self._batch.decoders
-        scheduler = self._scheduler
+        lockstep, scheduler = self._lockstep, self._scheduler
+        done = lockstep.steps_done_before(now_s)
         return PodTotals(
-            emitted,
+            self._emitted + done * self._giving,
             self._computed,
             scheduler.recomputed_tokens,
             scheduler.preemptions,
-            steps,
-            busy_s,
+            lockstep.finished_steps + done,
+            lockstep.busy_s(now_s),
         )
 
-    # -- planning -------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------
 
-    def _plan_at(self, start_s: float) -> None:
-        """Plan the step that starts at ``start_s``, after everything else of this instant."""
-        if not self._planning:
-            self._planning = True
-            self._start_s = start_s
-            self._kernel.at(self._kernel.now_s, Order.PLANNING, self._planned)
+    def steps_ahead(self) -> int | None:
+        """How many decode steps need no scheduling; None when nobody runs or waits here."""
+        scheduler, applied = self._scheduler, self._applied
+        if applied is None and not scheduler.running and not scheduler.waiting:
+            return None
+        if self._async and (applied is None or not self._goes_on(applied)):
+            return 0
+        if not scheduler.decodes_only():
+            return 0
+        return scheduler.steps_with_blocks(self._batch.next_end())
 
-    def _plan_next(self, start_s: float) -> None:
-        """Plan now if nothing else is due within the tolerance of this boundary, else after it."""
-        due_s = self._kernel.next_s()
-        if due_s > start_s + BOUNDARY_TOLERANCE_S:
-            self._begin(start_s)
+    def _goes_on(self, step: Step) -> bool:
+        """Whether ``step``, scheduled before, is a decode of the very batch that is there now."""
+        batch = self._batch
+        return (
+            not step.prefill_tokens
+            and not step.skipped
+            and not self._scheduler.finishing
+            and step.decoders == batch.decoders
+            and step.context_tokens == batch.context_tokens - batch.decoders
+        )
+
+    def span(self, start_s: float) -> Span:
+        """Begin decode steps without scheduling; how long they would last on their own."""
+        batch, scheduler = self._batch, self._scheduler
+        self._coasting = True
+        self._giving = batch.decoders
+        self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
+        # What is applied already has read its context: one token less of each.
+        context_tokens = batch.context_tokens - (batch.decoders if self._async else 0)
+        return self._steptime.span(start_s, batch.decoders, context_tokens)
+
+    def schedule(self, start_s: float) -> float | None:
+        """Begin one step; how many seconds it would last on its own, None for an empty one."""
+        scheduler = self._scheduler
+        self._coasting = False
+        self._giving = 0
+        step = self._applied or self._schedule_first(start_s)
+        if step is None:
+            return None
+        if self._async:
+            if self._applied is None:
+                scheduler.complete(step)
+                self._applied = step
+            resumed = sum(not sequence.cancelled for sequence in step.skipped)
+            self._giving = self._batch.decoders - resumed + len(scheduler.finishing)
+            self._planned = self._schedule(start_s)
         else:
-            self._planning = True
-            self._start_s = start_s
-            self._kernel.at(max(due_s, self._kernel.now_s), Order.PLANNING, self._planned)
+            self._giving = step.decoders + len(step.filled)
+            self._planned = step
+        return self._steptime.step_s(
+            step.prefill_tokens, step.pairs, step.decoders, step.context_tokens
+        )
 
-    def _planned(self) -> None:
-        self._planning = False
-        self._begin(self._start_s)
+    def _schedule_first(self, now_s: float) -> Step | None:
+        """Plan the step that starts now; None when there is nothing to do."""
+        step = self._schedule(now_s)
+        while step.is_empty and step.preempted:
+            self._scheduler.take_back(step)
+            step = self._schedule(now_s)
+        return None if step.is_empty else step
 
-    def _begin(self, start_s: float) -> None:
-        """Start the next step or span at ``start_s``; the pod is idle when there is no work."""
-        self._plan += 1
-        self._start_s = start_s
-        scheduler, batch = self._scheduler, self._batch
-        if scheduler.decodes_only():
-            steps = scheduler.steps_with_blocks(batch.next_end())
-            if steps:
-                self._steps = steps
-                self._waiting_scheduled = len(scheduler.waiting)
-                self._span = self._steptime.span(start_s, batch.decoders, batch.context_tokens)
-                self._wake_at(self._span.end_s(steps))
-                return
+    def _schedule(self, now_s: float) -> Step:
+        scheduler = self._scheduler
         step = scheduler.plan()
         for sequence in step.admitted:
             if sequence.attempt.scheduled_s is None:
-                sequence.attempt.scheduled_s = start_s
-        self._waiting_scheduled = len(scheduler.waiting)
-        if batch.decoders or step.prefill_tokens:
-            self._step = step
-            self._steps = 1
-            duration_s = self._steptime.step_s(
-                step.prefill_tokens,
-                step.pairs,
-                batch.decoders,
-                batch.context_tokens,
-                step.passes,
-            )
-            self._wake_at(start_s + duration_s)
+                sequence.attempt.scheduled_s = now_s
+        self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
         if step.failed:
-            self._fail(step.failed, start_s)
+            self._fail(step.failed, now_s)
+        return step
 
-    def _fail(self, sequences: tuple[Sequence, ...], now_s: float) -> None:
-        """Answer those who broke off before a step; they have left the engine already."""
-        self._publish()
-        reason = Reason.CONTEXT_EXCEEDED
-        for sequence in sequences:
-            self._finish(sequence, Status.FAILED, now_s, HttpStatus.SERVER_ERROR, reason)
+    def finish(self, steps: int, end_s: float) -> None:
+        """Apply what has been in flight at its end: tokens, first tokens, ends, then publish."""
+        scheduler = self._scheduler
+        self._emitted += steps * self._giving - self._lost
+        self._lost = 0
+        flown = self._applied if self._async else self._planned
+        ended = self._complete_plan(steps)
+        left: list[Sequence] = []
+        if self._cancelled:
+            ended = [sequence for sequence in ended if not sequence.cancelled]
+            left = self._drop_cancelled()
+        if flown is not None:
+            self._computed += flown.prefill_tokens
+            for sequence in flown.filled:
+                self._answer(sequence, end_s)
+        if ended or left:
+            scheduler.release(ended + left)
+        self._gauges.publish(len(scheduler.running), scheduler.held)
+        for sequence in ended:
+            self._complete(sequence, end_s, Reason.LENGTH if sequence.truncated else None)
 
-    def _wake_at(self, end_s: float) -> None:
-        self._end_s = end_s
-        # A step that began up to the tolerance ago may be over already.
-        wake_s = max(end_s, self._kernel.now_s)
-        self._kernel.at(wake_s, Order.STEP_END, partial(self._woken, self._plan))
-
-    # -- the end of a step or span --------------------------------------------------------
-
-    def _woken(self, plan: int) -> None:
-        if plan == self._plan:
-            self._finish_steps()
-            self._plan_next(self._end_s)
-
-    def _finish_steps(self) -> None:
-        """Apply what is in flight at its end: tokens, first tokens, ends, then publish."""
+    def _complete_plan(self, steps: int) -> list[Sequence]:
+        """What has been planned counts as done; returns the sequences that end now."""
         scheduler, batch = self._scheduler, self._batch
-        now_s, steps, step = self._end_s, self._steps, self._step
-        if step is None:
-            scheduler.grow(steps)
-        self._finished_steps += steps
-        self._busy_s += now_s - self._start_s
-        self._emitted += steps * batch.decoders
-        batch.advance(steps)
-        self._steps = 0
-        self._span = self._step = None
-        left = self._drop_cancelled(steps) if self._cancelled else []
-        ended = batch.pop_ended()
-        if step is not None:
-            self._computed += step.prefill_tokens
-            for sequence in step.filled:
-                self._sample(sequence, now_s, ended)
-        released = scheduler.release(ended + left) if ended or left else ()
-        self._publish()
-        for sequence in released:
-            if not sequence.cancelled:
-                reason = Reason.LENGTH if sequence.truncated else None
-                self._finish(sequence, Status.COMPLETED, now_s, HttpStatus.OK, reason)
+        planned, self._planned = self._planned, None
+        if self._coasting:
+            self._coasting = False
+            if self._async and batch.decoders:
+                context_tokens = batch.context_tokens + (steps - 1) * batch.decoders
+                self._applied = Step(decoders=batch.decoders, context_tokens=context_tokens)
+            return scheduler.complete_span(steps)
+        if planned is None:
+            return []  # an empty step, beside those of other ranks
+        if self._async:
+            self._applied = None if planned.is_empty else planned
+        return scheduler.complete(planned)
 
-    def _publish(self) -> None:
-        self._published_waiting = self._waiting_scheduled - self._left_queue
-        self._left_queue = 0
-        self._published_running = len(self._scheduler.running)
-        self._published_held = self._scheduler.held
-
-    def _sample(self, sequence: Sequence, now_s: float, ended: list[Sequence]) -> None:
+    def _answer(self, sequence: Sequence, now_s: float) -> None:
         """The step that completed its prefill gives ``sequence`` a token."""
-        if sequence.cancelled:
-            return
-        sequence.emitted += 1
-        self._emitted += 1
         attempt = sequence.attempt
-        if attempt.first_token_s is None:
+        if not sequence.cancelled and attempt.first_token_s is None:
+            self._intake.answer(sequence.prompt_tokens)
             attempt.first_token_s = now_s
             attempt.listener.first_token(attempt)
-        if sequence.emitted >= sequence.output_tokens:
-            ended.append(sequence)
-        else:
-            self._scheduler.start_decoding(sequence)
 
-    def _drop_cancelled(self, steps: int) -> list[Sequence]:
-        """Take the sequences whose clients left out of the batch; a step's token is lost."""
+    def _drop_cancelled(self) -> list[Sequence]:
+        """Take the sequences whose clients left out of the batch."""
         dropped, self._cancelled = self._cancelled, []
         for sequence in dropped:
             if sequence.decoding:
                 self._batch.leave(sequence)
-                self._emitted -= min(steps, 1)
         return dropped
 
-    def _finish(
-        self, sequence: Sequence, status: str, now_s: float, http_status: int, reason: str | None
-    ) -> None:
+    def _complete(self, sequence: Sequence, now_s: float, end_reason: str | None) -> None:
         attempt = sequence.attempt
         del self._sequences[attempt]
-        attempt.emitted_tokens = sequence.emitted
-        self._end(attempt, status, now_s, http_status, reason)
+        self._leave_intake(sequence)
+        attempt.emitted_tokens = sequence.output_tokens
+        self._end(attempt, Status.COMPLETED, now_s, HttpStatus.OK, end_reason)
+
+    def _fail(self, sequences: tuple[Sequence, ...], now_s: float) -> None:
+        """Answer those who broke off before a step; they have left the engine already."""
+        self._gauges.publish(len(self._scheduler.running), self._scheduler.held)
+        for sequence in sequences:
+            attempt = sequence.attempt
+            del self._sequences[attempt]
+            self._leave_intake(sequence)
+            attempt.emitted_tokens = sequence.emitted
+            reason = Reason.CONTEXT_EXCEEDED
+            self._end(attempt, Status.FAILED, now_s, HttpStatus.SERVER_ERROR, reason)
+
+    def _leave_intake(self, sequence: Sequence) -> None:
+        """``sequence`` is over, with or without a first token."""
+        unanswered = sequence.attempt.first_token_s is None
+        self._intake.leave(sequence.prompt_tokens if unanswered else 0)
 
     def _end(
         self, attempt: Attempt, status: str, now_s: float, http_status: int, reason: str | None
@@ -266,44 +277,25 @@ class Pod:
         attempt.end_reason = reason
         attempt.listener.ended(attempt)
 
-    # -- spans ----------------------------------------------------------------------------
-
-    def _steps_done(self, span: Span, now_s: float) -> int:
-        return min(span.steps_until(now_s), self._steps)
-
     def _emitted_by(self, sequence: Sequence) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
-        if not sequence.decoding:
-            return sequence.emitted
-        steps = self._batch.steps - sequence.joined
-        if self._span is not None:
-            steps += self._steps_done(self._span, self._kernel.now_s)
-        return sequence.emitted + steps
+        emitted = sequence.emitted
+        if sequence.decoding:
+            emitted += self._batch.steps - sequence.joined
+            emitted += self._lockstep.steps_done(self._kernel.now_s)
+        if self._async and self._awaits_token(sequence):
+            emitted -= 1
+        return emitted
 
-    def _cut(self, span: Span, steps: int) -> None:
-        """End the span in flight after ``steps`` steps instead of where it was planned to end."""
-        if steps < self._steps:
-            self._plan += 1
-            self._steps = steps
-            self._wake_at(span.end_s(steps))
-
-    def _cut_for_arrival(self, span: Span) -> None:
-        """An arrival is taken in at the next step boundary, or at the one it has just met.
-
-        What arrives because a client has left at this very instant is too late
-        for the step that starts at it: planning came before the client left.
-        """
-        now_s = self._kernel.now_s
-        done = self._steps_done(span, now_s)
-        boundary_s = span.end_s(done)
-        too_late = self._kernel.phase > Order.PLANNING
-        if too_late or now_s - boundary_s > BOUNDARY_TOLERANCE_S:
-            self._cut(span, done + 1)
-        elif done < self._steps:
-            self._plan += 1
-            self._steps = done
-            self._end_s = boundary_s
-            if done:
-                self._finish_steps()
-            self._span = None
-            self._plan_at(boundary_s)
+    def _awaits_token(self, sequence: Sequence) -> bool:
+        """Whether the step in flight, or the one about to start, gives ``sequence`` a token."""
+        applied, planned = self._applied, self._planned
+        if not self._async:
+            return sequence.decoding or (planned is not None and sequence in planned.filled)
+        if applied is None or sequence in applied.skipped:
+            return False
+        if sequence.decoding or sequence in self._scheduler.finishing:
+            return True
+        return planned is not None and (
+            sequence in planned.skipped or sequence in planned.interrupted
+        )

@@ -1,18 +1,28 @@
 """One step of the engine: who computes what. vLLM V1's order of work (engine semantics, 1.1).
 
-Running requests first, in order of admission, then the waiting queue, first
-come first served, until the token budget is spent. The scheduler knows no
-clock; ``sim.pod.pod`` binds it to one.
+Running requests first, in order of admission, then the waiting queue, until
+the token budget is spent. The scheduler knows no clock; ``sim.pod.pod`` binds
+it to one.
+
+It counts in steps as they are scheduled, and what a planned step does counts
+as done when ``complete`` is called. With async scheduling that is when the
+step starts: plans run one step ahead of tokens. An end that the engine cannot
+foresee is then noticed after one more decode step has been scheduled, the
+sequence's ``overrun``; a foreseen one, at a limit on its length, leaves the
+sequence ``finishing``, out of the batch, until its last token is there. The
+text of a token is known one step after it was scheduled, so blocks that it
+fills can be found that much later.
 """
 
-from collections import deque
-
-from sim.content import Node, Segment, path
+from sim.content import Segment, path
 from sim.extents import ExtentStore
+from sim.pod.answers import Answers
 from sim.pod.batch import Batch, Sequence
+from sim.pod.gate import Gate
 from sim.pod.scheduling import Step
 from sim.pod.spec import Vllm, kv_blocks
-from sim.request import Reason
+from sim.pod.waiting import ByPriority, FirstCome
+from sim.request import Attempt
 
 
 class Scheduler:
@@ -22,26 +32,28 @@ class Scheduler:
         blocks = kv_blocks(engine)
         self.store = ExtentStore(blocks, engine.block_size, engine.evict_unhashed_first)
         self.batch = Batch(engine.block_size)
-        self.waiting: deque[Sequence] = deque()
+        first_come = engine.scheduling_policy == "fcfs"
+        self.waiting: FirstCome | ByPriority = FirstCome() if first_come else ByPriority()
         self.running: dict[Sequence, None] = {}  # in order of admission
+        self.finishing: list[Sequence] = []
+        self.arrivals = 0
         self.preemptions = 0
         self.recomputed_tokens = 0
+        self.plans_ahead = engine.async_scheduling
+        self._ahead = int(self.plans_ahead)  # steps from the last complete one to the tokens
+        self._answers = Answers(
+            self.store, self.batch, engine.enable_prefix_caching, unknown=self._ahead
+        )
+        self._gate = Gate(engine, self.store, self._answers)
         self._cap = min(engine.max_num_seqs, engine.max_num_batched_tokens)
         self._prefilling: list[Sequence] = []
-        self._writers: dict[Node, list[Sequence]] = {}
         self._admissions = 0
-        self._caching = engine.enable_prefix_caching
+        self._youngest_decoder = -1  # no later admission has ever decoded
         self._block_size = engine.block_size
         self._state_blocks = engine.state_blocks
-        self._keeps_states = engine.prefix_retention == "prompt-tail" and self._caching
         self._due: list[tuple[list[Segment], int]] = []  # states that the last step has computed
         self._budget = engine.max_num_batched_tokens
-        pod_tokens = (blocks - engine.state_blocks) * engine.block_size
-        model_tokens = engine.max_model_len or pod_tokens + 1
-        self._longest_prompt = min(model_tokens, pod_tokens)
-        # The last token of a sequence is never fed back: it needs no KV.
-        self._longest_sequence = min(model_tokens, pod_tokens + 1)
-        self._reserve_full_prompt = engine.reserve_full_prompt
+        self._threshold = engine.long_prefill_token_threshold
         self._stuck = False  # the last try to admit the head of the queue failed
 
     @property
@@ -54,21 +66,18 @@ class Scheduler:
         """KV blocks of the pod."""
         return self.store.capacity
 
-    def refusal(self, prompt_tokens: int) -> str | None:
-        """Why a prompt of this length can never be served; None when it can."""
-        return Reason.PROMPT_TOO_LONG if prompt_tokens > self._longest_prompt else None
-
-    def output_limit(self, prompt_tokens: int, output_tokens: int) -> int:
-        """Tokens that a request of this length can produce, at least one.
-
-        It ends with ``length`` where it would exceed the model limit, or where
-        its next token would need more blocks than the whole pod has.
-        """
-        return max(1, min(output_tokens, self._longest_sequence - prompt_tokens))
+    def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
+        """A new request waits, to be answered with at most ``limit`` tokens."""
+        wanted = attempt.request.output_tokens
+        overrun = self._ahead if wanted < limit else 0
+        sequence = Sequence(attempt, self.arrivals, min(wanted, limit), wanted > limit, overrun)
+        self.arrivals += 1
+        self.waiting.put(sequence)
+        return sequence
 
     def decodes_only(self) -> bool:
         """Whether the next steps can be a span: nothing to prefill and nobody to admit."""
-        if self._prefilling or not self.batch.decoders:
+        if self._prefilling or self._due or not self.batch.decoders:
             return False
         return not self.waiting or (self._stuck and self._blocked())
 
@@ -78,102 +87,168 @@ class Scheduler:
         for route, blocks in self._due:
             self.store.checkpoint(route, blocks, self._state_blocks)
         self._due.clear()
-        decode_blocks = self.batch.blocks_for(1)
-        if decode_blocks <= self.store.free:
-            self.store.allocate(decode_blocks)
-        else:
-            self._squeeze(step)
-        budget = self._budget - self.batch.decoders
         filled: list[Sequence] = []
-        for sequence in tuple(self._prefilling):
-            chunk = self._chunk(sequence, budget)
-            if budget <= 0 or not self._make_room(sequence, chunk, step):
-                break
-            for node, _ in sequence.route:
-                self._catch_up(node, ahead=1)
-            budget -= self._compute(sequence, chunk, step, filled)
+        limit = self._chunk_limit()
+        budget = self._serve_running(limit, step, filled)
         if not step.preempted and self.waiting:
-            self._admit(budget, step, filled)
+            self._admit(budget, limit, step, filled)
         step.filled = tuple(filled)
+        step.decoders = self.batch.decoders
+        step.context_tokens = self.batch.context_tokens
         return step
 
-    def grow(self, steps: int) -> None:
-        """Take the blocks of a span of ``steps`` decode steps; they are known to be there."""
+    def complete(self, step: Step) -> list[Sequence]:
+        """What was planned is done; returns the sequences that have ended, by this or before."""
+        self.batch.advance(1)
+        for sequence in step.skipped:
+            if not sequence.cancelled:
+                self._start_decoding(sequence)
+        through = self.batch.pop_ended()
+        for sequence in step.filled:
+            if sequence.cancelled:
+                continue
+            sequence.emitted += 1
+            if sequence.emitted < sequence.output_tokens + sequence.overrun:
+                self._start_decoding(sequence)
+            else:
+                through.append(sequence)
+        return self._ended(through) if self._ahead else through
+
+    def take_back(self, step: Step) -> None:
+        """Forget an empty step, in which somebody only had to make room for nobody."""
+        for sequence in step.skipped:
+            self._start_decoding(sequence)
+
+    def complete_span(self, steps: int) -> list[Sequence]:
+        """The same for a span of ``steps`` decode steps, whose blocks are known to be there."""
         self.store.allocate(self.batch.blocks_for(steps))
+        self.batch.advance(steps)
+        through = self.batch.pop_ended()
+        return self._ended(through) if self._ahead else through
 
     def steps_with_blocks(self, limit: int) -> int:
         """How many decode steps, at most ``limit``, find their blocks."""
         return self.batch.steps_within(self.store.free, limit)
 
-    def start_decoding(self, sequence: Sequence) -> None:
-        """The prefill of ``sequence`` is done and it has tokens to go."""
-        self.batch.join(sequence)
-        self._writers.setdefault(sequence.answer, []).append(sequence)
-
-    def release(self, sequences: list[Sequence]) -> list[Sequence]:
-        """These leave the running set, in the order of their admission, each its tail first."""
+    def release(self, sequences: list[Sequence]) -> None:
+        """These leave the running set, in the order of their admission."""
         if len(sequences) > 1:
             sequences = sorted(sequences, key=lambda sequence: sequence.admission)
         for sequence in sequences:
-            self._remove(sequence)
-        return sequences
-
-    # -- parts of a step ------------------------------------------------------------------
+            if sequence in self.running:
+                self._remove(sequence)
 
     def _remove(self, sequence: Sequence) -> None:
+        """``sequence`` leaves the running set; its blocks are free, tail first."""
         del self.running[sequence]
-        if sequence.decoding:
-            self.batch.leave(sequence)
-        elif sequence in self._prefilling:
+        if sequence in self._prefilling:
             self._prefilling.remove(sequence)
-        self._catch_up(sequence.answer, ahead=0)
-        writers = self._writers.get(sequence.answer)
-        if writers is not None and sequence in writers:
-            writers.remove(sequence)
-            if not writers:
-                del self._writers[sequence.answer]
+        self._answers.stop(sequence)
         self.store.give_back(self._state_blocks)
         self.store.release(sequence.holding)
 
-    def _squeeze(self, step: Step) -> None:
-        """Decodes of a step that is short of blocks, one by one in order of admission.
+    # -- who decodes ----------------------------------------------------------------------
 
-        For whoever needs a block the last admitted is preempted until there is
-        one, possibly the one that needs it.
+    def _start_decoding(self, sequence: Sequence) -> None:
+        """The prefill of ``sequence`` is done and it has tokens to go."""
+        self._answers.start(sequence)
+        self._youngest_decoder = max(self._youngest_decoder, sequence.admission)
+
+    def _ended(self, through: list[Sequence]) -> list[Sequence]:
+        """Async: those of ``through`` that have their last token now, and who was finishing."""
+        for sequence in self.finishing:
+            if sequence in self.running:
+                self._answers.complete(sequence)
+        ended = [*self.finishing, *(each for each in through if each.overrun)]
+        self.finishing = [each for each in through if not each.overrun and not each.cancelled]
+        for sequence in self.finishing:
+            self._answers.stop(sequence)
+        return ended
+
+    # -- parts of a step ------------------------------------------------------------------
+
+    def _chunk_limit(self) -> int:
+        """Most tokens of one prompt in a step, the budget apart."""
+        if self._threshold and len(self.running) + len(self.waiting) > 1:
+            return self._threshold
+        return self._budget
+
+    def _serve_running(self, limit: int, step: Step, filled: list[Sequence]) -> int:
+        """Decodes and chunks of the running requests; returns what is left of the budget."""
+        blocks = decode_blocks = self.batch.blocks_for(1)
+        budget = self._budget - self.batch.decoders
+        chunks: dict[Sequence, int] = {}
+        short = False
+        for sequence in self._prefilling:
+            wanted = self._gate.chunk(sequence, limit)
+            chunk = wanted if wanted <= budget else self._gate.chunk(sequence, budget)
+            short = short or chunk < wanted
+            if chunk:
+                chunks[sequence] = chunk
+                blocks += self._blocks_for(sequence, chunk)
+                budget -= chunk
+        if blocks > self.store.free or (short and self._decodes_behind_a_prompt()):
+            chunks, budget = self._ration(limit, step)
+        else:
+            self.store.allocate(decode_blocks)
+        for sequence, chunk in chunks.items():
+            for node, _ in sequence.route:
+                self._answers.catch_up(node, ahead=1)
+            self._compute(sequence, chunk, step, filled)
+        return budget
+
+    def _decodes_behind_a_prompt(self) -> bool:
+        return self._prefilling[0].admission < self._youngest_decoder
+
+    def _ration(self, limit: int, step: Step) -> tuple[dict[Sequence, int], int]:
+        """Serve one by one, in order of admission, when budget or blocks do not suffice for all.
+
+        For whoever lacks a block others are preempted until there is one,
+        possibly the one that lacks it, which ends the pass. Nothing is taken
+        before everybody is through: who was served and then preempted has
+        been in the step for nothing. Returns the chunks of the prompts and
+        what is left of the budget.
         """
+        budget = self._budget
+        promised = 0
+        shares: dict[Sequence, tuple[int, int]] = {}  # tokens and blocks
         for sequence in tuple(self.running):
+            if budget <= 0:
+                break
+            if sequence not in self.running:
+                continue
+            tokens = 1 if sequence.decoding else self._gate.chunk(sequence, min(limit, budget))
+            if not tokens:
+                continue
+            blocks = self._blocks_for(sequence, tokens)
+            while self.store.free - promised < blocks and sequence in self.running:
+                refund = shares.pop(self._preempt(step), (0, 0))
+                budget += refund[0]
+                promised -= refund[1]
             if sequence not in self.running:
                 break
+            shares[sequence] = tokens, blocks
+            budget -= tokens
+            promised += blocks
+        return self._hand_out(shares, step), budget
+
+    def _hand_out(self, shares: dict[Sequence, tuple[int, int]], step: Step) -> dict[Sequence, int]:
+        """Take the blocks of decodes; decoders without a share sit the step out."""
+        for sequence in self.running:
             if not sequence.decoding:
                 continue
+            if sequence in shares:
+                self.store.allocate(shares[sequence][1])
+            else:
+                self._answers.stop(sequence)
+                step.skipped += (sequence,)
+        return {each: tokens for each, (tokens, _) in shares.items() if not each.decoding}
+
+    def _blocks_for(self, sequence: Sequence, tokens: int) -> int:
+        """New blocks that the next ``tokens`` of a running sequence need."""
+        if sequence.decoding:
             self.batch.settle(sequence)
-            if sequence.computed % self._block_size == 0:
-                while self.store.free < 1 and sequence in self.running:
-                    self._preempt_last(step)
-                if sequence in self.running:
-                    self.store.allocate(1)
-                    sequence.holding.blocks += 1
-
-    def _chunk(self, sequence: Sequence, budget: int) -> int:
-        """Tokens of its prefill that a step with ``budget`` tokens left computes; 0: none.
-
-        As long as states are to be kept, chunks end at block boundaries, and
-        at every boundary of which the state is kept.
-        """
-        end = min(sequence.target, sequence.computed + budget)
-        for stop in sequence.stops:
-            if stop > sequence.computed:
-                end = stop if end >= stop else end - end % self._block_size
-                break
-        return max(0, end - sequence.computed)
-
-    def _make_room(self, sequence: Sequence, chunk: int, step: Step) -> bool:
-        """Find the blocks for the next chunk of a running prompt."""
-        needed = self._blocks(sequence.computed + chunk) - sequence.holding.blocks
-        while self.store.free < needed:
-            if self._preempt_last(step) is sequence:
-                return False
-        return True
+        return self._blocks(sequence.computed + tokens) - self._blocks(sequence.computed)
 
     def _compute(self, sequence: Sequence, chunk: int, step: Step, filled: list[Sequence]) -> int:
         """Compute the next chunk of a prompt whose blocks are known to be free."""
@@ -190,7 +265,7 @@ class Scheduler:
         fresh_from = start + repeated
         attempt.computed_tokens += max(0, min(end, sequence.prompt_tokens) - fresh_from)
         sequence.computed = end
-        self._write(sequence, sequence.computed)
+        self._answers.write(sequence, sequence.computed)
         step.prefill_tokens += chunk
         step.pairs += chunk * (start + chunk / 2)
         if end == sequence.target:
@@ -203,7 +278,7 @@ class Scheduler:
             self._due.append((sequence.route, end // self._block_size))
         return chunk
 
-    def _admit(self, budget: int, step: Step, filled: list[Sequence]) -> None:
+    def _admit(self, budget: int, limit: int, step: Step, filled: list[Sequence]) -> None:
         """Admit from the head of the queue; a head that does not fit blocks those behind it."""
         admitted: list[Sequence] = []
         self._stuck = False
@@ -213,16 +288,16 @@ class Scheduler:
                 break
             sequence = self.waiting[0]
             route = path(sequence.answer, sequence.target)
-            hit, chunk = self._gate(sequence, route, budget)
+            hit, chunk = self._gate.admits(sequence, route, min(limit, budget), bool(self.running))
             if not chunk:
                 self._stuck = True
                 break
-            self.waiting.popleft()
+            self.waiting.take()
             sequence.route = route
             self.running[sequence] = None
             sequence.admission = self._admissions
             self._admissions += 1
-            if hit and self._keeps_states:
+            if hit and self._gate.keeps_states:
                 self.store.use_checkpoint(route, hit)
             self.store.acquire(sequence.holding, route, hit)
             self.store.allocate(self._state_blocks)
@@ -232,39 +307,6 @@ class Scheduler:
             budget -= self._compute(sequence, chunk, step, filled)
         step.admitted = tuple(admitted)
 
-    def _gate(self, sequence: Sequence, route: list[Segment], budget: int) -> tuple[int, int]:
-        """Cached leading blocks of a waiting request, and its first chunk if it may be admitted.
-
-        All its known tokens must fit into the free blocks (with
-        ``reserveFullPrompt``; else its first chunk), hits that nobody holds
-        included, since they leave the free queue. The chunk is 0 otherwise.
-        """
-        hit, idle = self._find(sequence, route) if self._caching else (0, 0)
-        sequence.computed = hit * self._block_size
-        chunk = self._chunk(sequence, budget)
-        tokens = sequence.target if self._reserve_full_prompt else sequence.computed + chunk
-        needed = self._blocks(tokens) - hit + idle + self._state_blocks
-        return hit, chunk if needed <= self.store.free else 0
-
-    def _find(self, sequence: Sequence, route: list[Segment]) -> tuple[int, int]:
-        """Cached leading blocks that a waiting request can use, those of them that nobody holds.
-
-        The last known token is always computed. Where states are kept, what is
-        cached is of use up to the last state; the next are kept where the
-        request leaves what is cached, and at its last block boundary.
-        """
-        for node, _ in route:
-            if node in self._writers:
-                self._catch_up(node, ahead=1)
-        limit = (sequence.target - 1) // self._block_size
-        shared, idle = self.store.lookup(route, limit)
-        if not self._keeps_states:
-            return shared, idle
-        hit = self.store.checkpoint_before(route, shared)
-        stops = sorted({shared, limit} - {0, hit})
-        sequence.stops = [stop * self._block_size for stop in stops]
-        return self.store.lookup(route, hit)
-
     def _blocked(self) -> bool:
         """Whether the head of the queue cannot be admitted before the batch changes."""
         budget = self._budget - self.batch.decoders
@@ -272,13 +314,16 @@ class Scheduler:
             return True
         head = self.waiting[0]
         route = path(head.answer, head.target)
-        if any(node in self._writers for node, _ in route):
-            return False  # what is being generated may become part of its hit at any step
-        return not self._gate(head, route, budget)[1]
+        written = any(node in self._answers.writers for node, _ in route)
+        if written or self._gate.may_need_less:
+            return False  # what is generated, or evicted, may let it in at any step
+        return not self._gate.admits(head, route, min(self._chunk_limit(), budget), True)[1]
 
-    def _preempt_last(self, step: Step) -> Sequence:
-        """Throw out the last admitted: it will compute everything again, from the queue's head."""
-        sequence = next(reversed(self.running))
+    def _preempt(self, step: Step) -> Sequence:
+        """Throw out whom the policy says: it will compute everything again."""
+        sequence = self.waiting.victim(self.running)
+        if sequence.decoding:
+            step.interrupted += (sequence,)
         self._remove(sequence)
         sequence.target = sequence.prompt_tokens + sequence.emitted
         sequence.computed = 0
@@ -287,37 +332,12 @@ class Scheduler:
             sequence.high_water = sequence.target
         sequence.attempt.preemptions += 1
         self.preemptions += 1
-        self.waiting.appendleft(sequence)
         step.preempted = True
+        if sequence.emitted < sequence.output_tokens:
+            self.waiting.put_back(sequence)
+        elif sequence not in self.finishing:
+            self.finishing.append(sequence)  # its last token is on its way
         return sequence
-
-    def _catch_up(self, node: Node, ahead: int) -> None:
-        """Make findable what has been generated on ``node``, up to ``ahead`` steps from now.
-
-        Several requests may generate the same text. Who is further on was
-        there first; what the others have of the same is a copy.
-        """
-        writers = self._writers.get(node)
-        if writers is None:
-            return
-        for writer in writers:
-            self.batch.settle(writer)
-        if len(writers) > 1:
-            writers = sorted(writers, key=lambda writer: -writer.computed)
-        for writer in writers:
-            self._write(writer, writer.computed + ahead)
-
-    def _write(self, sequence: Sequence, computed: int) -> None:
-        """Put the full blocks of the first ``computed`` tokens of ``sequence`` into the cache."""
-        holding = sequence.holding
-        holding.blocks = max(holding.blocks, self._blocks(computed))
-        content = computed // self._block_size
-        sequence.high_water = max(sequence.high_water, sequence.computed)
-        if content > holding.content and self._caching:
-            route = sequence.route
-            if computed > sequence.target:
-                route = path(sequence.answer, computed)
-            self.store.extend(holding, route, content)
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self._block_size)

@@ -1,42 +1,63 @@
 """Between a pod and its kind of engine: what one step computes, and who decides it.
 
-``sim.pod.pod`` owns time: spans, wake-ups, cancellations, reports. A scheduler
-owns the order of work and the KV cache and knows no clock: vLLM's in
-``sim.pod.scheduler``, llama.cpp's in ``sim.pod.llamacpp.slots``.
+``sim.pod.pod`` answers clients and polls. A scheduler owns the order of work
+and the KV cache and knows no clock: vLLM's in ``sim.pod.scheduler``,
+llama.cpp's in ``sim.pod.llamacpp.slots``.
 """
 
-from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, MutableSequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from sim.pod.batch import Batch, Sequence
+from sim.request import Attempt
 
 
 @dataclass(slots=True)
 class Step:
-    """What one step computes beside the decodes, and whom its scheduling ended or threw out."""
+    """What one step computes, and whom its scheduling left out, threw out or gave up."""
 
     prefill_tokens: int = 0
     pairs: float = 0.0  # query-key pairs of the prefill chunks, causal
-    passes: int = 1  # forward passes that its tokens are split into
+    decoders: int = 0
+    context_tokens: int = 0  # known tokens of the decoders
     filled: tuple[Sequence, ...] = ()  # prefill complete with this step: they sample a token
     admitted: tuple[Sequence, ...] = ()
-    failed: tuple[Sequence, ...] = ()  # broken off before it, for want of KV
+    failed: tuple[Sequence, ...] = ()  # broken off before it, for want of KV; they are not running
     preempted: bool = False
+    # decoding before this step was scheduled, and not in it
+    skipped: tuple[Sequence, ...] = ()  # for want of budget
+    interrupted: tuple[Sequence, ...] = ()  # preempted
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody computes anything."""
+        return not self.decoders and not self.prefill_tokens
 
 
 class Scheduling(Protocol):
     """The queue, the running set and the KV cache of one pod.
 
     ``held`` and ``capacity`` count KV in the units of ``batch.block_size``
-    tokens; what nobody holds counts as free, though it may serve a hit.
+    tokens; what nobody holds counts as free, though it may serve a hit. A step
+    counts as done when ``complete`` is called: at its end, or at its start when
+    ``plans_ahead``, and then ``finishing`` are those whose last token is not
+    there yet although they have left the batch.
     """
 
     batch: Batch
-    waiting: deque[Sequence]
+    finishing: list[Sequence]
+    arrivals: int
     preemptions: int
     recomputed_tokens: int
+
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether a step is planned when the one before it starts, not when that ends."""
+
+    @property
+    def waiting(self) -> MutableSequence[Sequence]:
+        """Who has not been admitted, or has been preempted."""
 
     @property
     def running(self) -> Collection[Sequence]:
@@ -50,11 +71,8 @@ class Scheduling(Protocol):
     def capacity(self) -> int:
         """KV of the pod."""
 
-    def refusal(self, prompt_tokens: int) -> str | None:
-        """Why a prompt of this length can never be served; None when it can."""
-
-    def output_limit(self, prompt_tokens: int, output_tokens: int) -> int:
-        """Tokens that a request of this length can produce, at least one."""
+    def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
+        """A new request waits, to be answered with at most ``limit`` tokens."""
 
     def decodes_only(self) -> bool:
         """Whether the next steps can be a span: nothing to prefill and nobody to admit."""
@@ -65,11 +83,14 @@ class Scheduling(Protocol):
     def plan(self) -> Step:
         """Schedule one step: take its KV, admit, and say what it computes."""
 
-    def grow(self, steps: int) -> None:
-        """Take the KV of a span of ``steps`` decode steps; it is known to be there."""
+    def take_back(self, step: Step) -> None:
+        """Forget an empty step, in which somebody only had to make room for nobody."""
 
-    def start_decoding(self, sequence: Sequence) -> None:
-        """The prefill of ``sequence`` is done and it has tokens to go."""
+    def complete(self, step: Step) -> list[Sequence]:
+        """What was planned is done; returns who has ended, in the order of their being told."""
 
-    def release(self, sequences: list[Sequence]) -> list[Sequence]:
-        """These leave the running set at the end of one step; returned in the order they do."""
+    def complete_span(self, steps: int) -> list[Sequence]:
+        """The same for a span of ``steps`` decode steps, whose KV is known to be there."""
+
+    def release(self, sequences: list[Sequence]) -> None:
+        """These, ended or cancelled at the same time, leave the running set; their KV is free."""

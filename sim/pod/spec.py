@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
 from sim.scenario.engine import Engine
-from sim.scenario.fields import STARVED, PositiveTokens, refuse, whole
+from sim.scenario.fields import STARVED, PositiveTokens, Probability, refuse, whole
 
 
 class Vllm(Engine):
@@ -21,18 +21,32 @@ class Vllm(Engine):
     kv_blocks: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
         default=None, description="KV blocks per pod; derived from gpu and model when missing."
     )
+    data_parallel: Annotated[int, whole(1, 1024)] = Field(
+        default=1,
+        description="Ranks of one replica, each with tensorParallel GPUs, a scheduler, a queue and "
+        "a KV cache. To the router each rank is a pod, <backend>-<replica>-rank-<rank>.",
+    )
+    enable_expert_parallel: bool = Field(
+        default=False,
+        description="The ranks of a replica share their experts, so their steps are one: it lasts "
+        "as long as the slowest rank's. vLLM couples the ranks of every mixture-of-experts model "
+        "in this way: set it for those. Ranks of dense models are independent.",
+    )
     block_size: Annotated[int, whole(1, 10**6, STARVED)] = Field(
         default=16, description="Tokens per KV block."
     )
     max_num_batched_tokens: Annotated[int, whole(1, 10**9, STARVED)] = Field(
-        default=8192,
-        description="Token budget of a step. podsim's 8192 does not depend on the GPU as vLLM's "
-        "default does (16,384 on a B200): set it to what the fleet runs with.",
+        default_factory=lambda data: _default_tokens(data["gpu"]),
+        description="Token budget of a step. As vLLM 0.33's, the default depends on gpu: 16,384 "
+        "from 160 GiB on, 8,192 from 70 GiB on (not A100, GB10), else 2,048; without gpu 8,192.",
     )
     max_num_seqs: Annotated[int, whole(1, 10**6, STARVED)] = Field(
-        default_factory=lambda data: min(256, data["max_num_batched_tokens"]),
-        description="Most sequences that run at once; 256, capped by maxNumBatchedTokens. It does "
-        "not depend on the GPU as vLLM's default does (1,024 on a B200): set it.",
+        default_factory=lambda data: min(
+            _default_sequences(data["gpu"]), data["max_num_batched_tokens"]
+        ),
+        description="Most sequences that run at once. As vLLM 0.33's, the default depends on gpu: "
+        "1,024 from 70 GiB on (not A100, GB10), else 256; without gpu 256. Capped by "
+        "maxNumBatchedTokens.",
     )
     max_model_len: PositiveTokens | None = Field(
         default=None,
@@ -63,6 +77,37 @@ class Vllm(Engine):
     enable_prefix_caching: bool = Field(
         default=True, description="Keep the KV blocks of finished requests for equal prefixes."
     )
+    long_prefill_token_threshold: Annotated[int, whole(0, 10**9)] = Field(
+        default=0,
+        description="Most prompt tokens that one request computes in a step, 0 for no limit but "
+        "the budget; what is left of the budget goes to the next in turn. Not applied while the "
+        "pod has only one request, waiting or running.",
+    )
+    watermark: Probability = Field(
+        default=0.0,
+        description="Share of the KV blocks, rounded down to whole blocks, that must stay free "
+        "when a request is admitted while others run.",
+    )
+    max_num_queued_reqs: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
+        default=None,
+        description="Most requests in the pod, waiting and running together; one more is refused "
+        "with HTTP 503. No limit when missing.",
+    )
+    max_num_queued_tokens: Annotated[int, whole(1, 10**12, STARVED)] | None = Field(
+        default=None,
+        description="A request is refused with HTTP 503 while the prompts of those without a "
+        "first token have at least so many tokens, cached ones included. No limit when missing.",
+    )
+    scheduling_policy: Literal["fcfs", "priority"] = Field(
+        default="fcfs",
+        description="Who of the waiting is next: the first that came, or the one of the lowest "
+        "`priority` number. Preempted is the last admitted, or the one of the highest number.",
+    )
+    async_scheduling: bool = Field(
+        default=False,
+        description="Schedule each step while the one before it runs: an arrival waits for the "
+        "step in flight and the one behind it, and an end is noticed one step late.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -70,6 +115,14 @@ class Vllm(Engine):
         if self.kv_blocks is None and (self.gpu is None or self.model is None):
             problems.append(
                 ("", "the KV capacity is unknown: give kvBlocks, or both gpu and model")
+            )
+        elif self._shares_experts and self.kv_blocks is None and self.weights is None:
+            problems.append(
+                (
+                    "",
+                    "the KV capacity is unknown: a rank holds its share of the experts only; give "
+                    "kvBlocks, or weights: the bytes on one rank",
+                )
             )
         if self.max_num_seqs > self.max_num_batched_tokens:
             problems.append(
@@ -94,8 +147,24 @@ class Vllm(Engine):
                     f"{self.max_num_batched_tokens}",
                 )
             )
+        if (
+            self.prefix_retention == "prompt-tail"
+            and 0 < self.long_prefill_token_threshold < self.block_size
+        ):
+            problems.append(
+                (
+                    "longPrefillTokenThreshold",
+                    f"must be 0, or at least blockSize ({self.block_size}) with prefixRetention: "
+                    "prompt-tail, where a step computes whole blocks of a prompt; got "
+                    f"{self.long_prefill_token_threshold}",
+                )
+            )
         refuse(problems)
         return self
+
+    @property
+    def _shares_experts(self) -> bool:
+        return self.enable_expert_parallel and self.data_parallel > 1
 
     @property
     def kv_derived(self) -> bool:
@@ -121,3 +190,13 @@ def kv_blocks(spec: Vllm) -> int:
         message = catalog.does_not_fit(spec, "for one KV block")
         raise ScenarioError([Fault("engine", 0, 0, "", message)])
     return blocks
+
+
+def _default_tokens(gpu: str | None) -> int:
+    known = catalog.gpus().get(gpu) if gpu is not None else None
+    return 8192 if known is None else known.max_num_batched_tokens
+
+
+def _default_sequences(gpu: str | None) -> int:
+    known = catalog.gpus().get(gpu) if gpu is not None else None
+    return 256 if known is None else known.max_num_seqs

@@ -3,13 +3,15 @@
 from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.engine import Engine
-from sim.scenario.fields import Bytes, Model, Text
+from sim.scenario.architecture import Architecture
+from sim.scenario.dtypes import Arithmetic
+from sim.scenario.engine import MAX_TENSOR_PARALLEL, Engine
+from sim.scenario.fields import Bytes, Model, PositiveDuration, Text, real
 from sim.scenario.nodes import Mapping, entries, plain
 from sim.scenario.suggest import suggestion
 from sim.scenario.textfile import decode
@@ -20,44 +22,76 @@ Entry = TypeVar("Entry", bound=Model)
 
 GIB: Final = 2.0**30
 
+MESSAGES_BYTES: Final = (2.0**14, 2.0**21, 2.0**27)
+"""The messages whose all-reduce the catalogue knows: small, of a decode step, of a prefill."""
+
 
 class Gpu(Model):
-    """A GPU: the memory that its driver reports, not the figure on the label."""
+    """A GPU: its data sheet, and what its driver and an all-reduce really give."""
 
-    memory: Bytes = Field(description="Bytes that the driver reports as total.")
-    source: Text = Field(description="Where the number is from.")
-
-
-class ModelWeights(Model):
-    """A model at bf16: bytes of the weights and of the KV cache of one token, over all GPUs."""
-
-    weights: Bytes = Field(description="Bytes of all weights.")
-    kv_per_token: Bytes = Field(description="Bytes of keys and values per token, all layers.")
+    memory: Bytes = Field(description="Bytes that the driver reports, not those on the label.")
+    bandwidth: Bytes = Field(description="Bytes per second of its memory.")
+    teraflops: dict[Arithmetic, Annotated[float, real(1.0, 1e6)]] = Field(
+        description="Peak rate by precision, 1e12 dense operations per second."
+    )
+    all_reduce: dict[
+        Annotated[int, BeforeValidator(int)],
+        tuple[PositiveDuration, PositiveDuration, PositiveDuration],
+    ] = Field(
+        default_factory=dict,
+        description="By the number of GPUs, seconds for messages of 16 KiB, 2 MiB and 128 MiB.",
+    )
+    small_defaults: bool = Field(
+        default=False,
+        description="Whether vLLM gives it the defaults of small GPUs whatever its memory.",
+    )
     source: Text = Field(description="Where the numbers are from.")
+
+    @property
+    def max_num_batched_tokens(self) -> int:
+        """vLLM 0.33's default for its API server (engine semantics, 1.1)."""
+        if self.small_defaults or self.memory < 70 * GIB:
+            return 2048
+        return 16_384 if self.memory >= 160 * GIB else 8192
+
+    @property
+    def max_num_seqs(self) -> int:
+        """vLLM 0.33's default (engine semantics, 1.1)."""
+        return 256 if self.small_defaults or self.memory < 70 * GIB else 1024
 
 
 @cache
 def gpus() -> dict[str, Gpu]:
     """The GPUs by name, sorted; read when first asked for."""
-    return _read("gpus.yaml", Gpu)
+    return read("gpus.yaml", Gpu)
 
 
 @cache
-def models() -> dict[str, ModelWeights]:
+def models() -> dict[str, Architecture]:
     """The models by name, sorted; read when first asked for."""
-    return _read("models.yaml", ModelWeights)
+    return read("models.yaml", Architecture)
+
+
+def unknown(key: str, name: str, known: Collection[str]) -> list[Fault]:
+    """The fault of an engine whose ``key`` has a ``name`` that is not in the catalogue; or none."""
+    if name in known:
+        return []
+    return [Fault("engine", 0, 0, key, f"unknown {key} {name!r}{suggestion(name, known)}")]
 
 
 def check_names(engine: Engine, gpu_only: bool = False) -> None:
     """Raise ``ScenarioError`` for a gpu or a model that is not in the catalogue.
 
-    With ``gpu_only`` the model may have any name: its size is not needed.
+    With ``gpu_only`` the model may have any name: its size is not needed. One
+    that is known must split over the GPUs in any case.
     """
     faults = []
     if engine.gpu is not None:
-        faults += _unknown("gpu", engine.gpu, gpus())
+        faults += unknown("gpu", engine.gpu, gpus())
     if engine.model is not None and not gpu_only:
-        faults += _unknown("model", engine.model, models())
+        faults += unknown("model", engine.model, models())
+    if engine.model is not None and engine.model in models():
+        faults += _unsplit(models()[engine.model], engine)
     if faults:
         raise ScenarioError(faults)
 
@@ -67,13 +101,15 @@ def kv_tokens(engine: Engine) -> float:
 
     (gpuMemoryUtilization x tensorParallel x memory - weights - tensorParallel
     x workspace) / bytes per token. ``gpu`` and ``model`` must be given; raises
-    ``ScenarioError`` when the catalogue does not know them.
+    ``ScenarioError`` when the catalogue does not know them, and for a model
+    that does not split over the GPUs.
     """
     check_names(engine)
     assert engine.gpu is not None and engine.model is not None
     usable = engine.gpu_memory_utilization * engine.tensor_parallel * gpus()[engine.gpu].memory
     free = usable - _weights(engine) - engine.tensor_parallel * engine.workspace
-    return free / models()[engine.model].kv_per_token
+    model = models()[engine.model]
+    return free / model.kv_bytes_per_token(engine.kv_cache_dtype, engine.tensor_parallel)
 
 
 def does_not_fit(engine: Engine, what: str) -> str:
@@ -90,16 +126,26 @@ def does_not_fit(engine: Engine, what: str) -> str:
 
 def _weights(engine: Engine) -> float:
     assert engine.model is not None
-    return models()[engine.model].weights if engine.weights is None else engine.weights
+    if engine.weights is not None:
+        return engine.weights
+    return models()[engine.model].weights_bytes(engine.weight_dtype)
 
 
-def _unknown(key: str, name: str, known: Collection[str]) -> list[Fault]:
-    if name in known:
+def _unsplit(model: Architecture, engine: Engine) -> list[Fault]:
+    """The fault of heads that cannot be shared out evenly, as vLLM refuses them; or none."""
+    if model.splits_over(engine.tensor_parallel):
         return []
-    return [Fault("engine", 0, 0, key, f"unknown {key} {name!r}{suggestion(name, known)}")]
+    every = range(1, MAX_TENSOR_PARALLEL + 1)
+    good = [str(gpus) for gpus in every if model.splits_over(gpus)]
+    message = (
+        f"must share out the {model.heads} query heads and {model.kv_heads} KV heads of "
+        f"{engine.model} evenly, so be one of {', '.join(good)}; got {engine.tensor_parallel}"
+    )
+    return [Fault("engine", 0, 0, "tensorParallel", message)]
 
 
-def _read(name: str, entry: type[Entry]) -> dict[str, Entry]:
+def read(name: str, entry: type[Entry]) -> dict[str, Entry]:
+    """The entries of a file of ``sim/data``, sorted by name."""
     resource = files("sim") / "data" / name
     root = parse(decode(resource.read_bytes(), name), name)
     assert isinstance(root, Mapping)

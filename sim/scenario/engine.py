@@ -1,21 +1,73 @@
 """What is common to all kinds of engines: hardware, model, step time."""
 
-from typing import Annotated, Self, TypeAlias
+from itertools import pairwise
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from sim.scenario.fields import Bytes, DottedName, Duration, Model, real, refuse, whole
+from sim.scenario.dtypes import KvDtype, WeightDtype
+from sim.scenario.fields import (
+    Bytes,
+    DottedName,
+    Duration,
+    Model,
+    PositiveTokens,
+    real,
+    refuse,
+    whole,
+)
+
+MAX_TENSOR_PARALLEL: Final = 64
 
 # What lies further apart than this is a slip of units, and vanishes beside the rest of a sum.
 Coefficient: TypeAlias = Annotated[float, real(1e-6, 1e6, or_zero=True)]
+
+
+class Curve(Model):
+    """ms by the tokens that a step computes, prefill and decode together: P + B.
+
+    Straight between the points; below the first one its value, beyond the last
+    one on at the slope of the last two.
+    """
+
+    tokens: tuple[PositiveTokens, ...] = Field(description="Where the points lie, rising.")
+    ms: tuple[Coefficient, ...] = Field(description="The curve at these points.")
+
+    @model_validator(mode="after")
+    def _is_a_curve(self) -> Self:
+        points, values = len(self.tokens), len(self.ms)
+        problems = []
+        if points != values:
+            problems.append(("", f"tokens and ms must be equally long; got {points} and {values}"))
+        elif points < 2:
+            problems.append(("", f"at least two points are needed; got {points}"))
+        elif not all(self.ms) or self.ms[-1] < self.ms[-2]:
+            problems.append(("ms", "must be above 0 and not fall at its end"))
+        if any(after <= before for before, after in pairwise(self.tokens)):
+            problems.append(("tokens", "must rise"))
+        refuse(problems)
+        return self
+
+
+class Prefilling(Model):
+    """What a step that prefills costs more, in ms: a + c·S/1e5 + f·B/1e2.
+
+    Its decoding sequences go through the attention kernel of the prefills,
+    which is slower for them.
+    """
+
+    a: Coefficient = Field(default=0.0, description="ms of every such step.")
+    c: Coefficient = Field(default=0.0, description="ms per 100,000 context tokens read.")
+    f: Coefficient = Field(default=0.0, description="ms per 100 decoding sequences.")
 
 
 class StepTime(Model):
     """Cost of one engine step in ms: a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B.
 
     P prefill tokens computed, S context tokens of the decoding sequences,
-    A query-key pairs of the prefill chunks, B decoding sequences. A step that
-    only prefills and one that only decodes must both take time.
+    A query-key pairs of the prefill chunks, B decoding sequences. ``computed``
+    and ``prefilling`` are added where they are given. A step that only
+    prefills and one that only decodes must both take time.
     """
 
     a: Coefficient = Field(description="ms of every step.")
@@ -26,16 +78,35 @@ class StepTime(Model):
     g: Coefficient = Field(
         default=0.0, description="ms per square root of the decoding sequences (experts)."
     )
+    computed: Curve | None = Field(
+        default=None,
+        description="ms by the tokens computed, beside the other terms: what no straight line "
+        "says, as that kernels work in whole tiles.",
+    )
+    prefilling: Prefilling = Field(
+        default=Prefilling(), description="What a step that prefills costs more."
+    )
 
     @model_validator(mode="after")
     def _takes_time(self) -> Self:
         problems = []
-        if not any((self.a, self.b, self.d)):
+        if not any((self.a, self.b, self.d, self.computed, self.prefilling.a)):
             problems.append(("", "a, b or d must be above 0: computing a prompt takes time"))
-        if not any((self.a, self.c, self.f, self.g)):
+        if not any((self.a, self.c, self.f, self.g, self.computed)):
             problems.append(("", "a, c, f or g must be above 0: decoding a token takes time"))
         refuse(problems)
         return self
+
+
+def _form_of_step_time(value: Any) -> str:
+    return "preset" if isinstance(value, str) else "coefficients"
+
+
+StepTimeForms: TypeAlias = Annotated[
+    Annotated[StepTime, Tag("coefficients")] | Annotated[DottedName, Tag("preset")],
+    Discriminator(_form_of_step_time),
+]
+"""Coefficients, or the name of a preset that has them."""
 
 
 class FrontEnd(Model):
@@ -52,12 +123,17 @@ class Engine(Model):
 
     A kind of engine is a subclass with the settings of its scheduler and a
     ``kind`` of its own, bound to its implementation by ``sim.registry.family``.
-    The implementation is built as ``Implementation(name, spec, kernel)`` and is
-    a ``sim.ports.PodPort``.
+    ``Implementation.replica(name, spec, kernel)`` builds the pods of one
+    replica, each a ``sim.ports.PodPort``: one with that name, or one per
+    data-parallel rank.
     """
 
     kind: str = "vllm"
-    step_time: StepTime
+    step_time: StepTimeForms | None = Field(
+        default=None,
+        description="Coefficients of the cost of a step, or the name of a preset "
+        "(`podsim list engines`); derived from the data sheets of gpu and model when missing.",
+    )
     model: DottedName | None = Field(
         default=None,
         description="A model of the catalogue (`podsim list models`); where the KV capacity is "
@@ -66,11 +142,19 @@ class Engine(Model):
     gpu: DottedName | None = Field(
         default=None, description="A GPU of the catalogue (`podsim list gpus`)."
     )
-    tensor_parallel: Annotated[int, whole(1, 64)] = Field(default=1, description="GPUs per pod.")
+    tensor_parallel: Annotated[int, whole(1, MAX_TENSOR_PARALLEL)] = Field(
+        default=1, description="GPUs per pod."
+    )
+    weight_dtype: WeightDtype | None = Field(
+        default=None,
+        description="Format of the weights; that of the published ones when missing "
+        "(`podsim list models`).",
+    )
+    kv_cache_dtype: KvDtype = Field(default="bf16", description="Format of the KV cache.")
     weights: Bytes | None = Field(
         default=None,
-        description="Bytes of the weights of all GPUs together, for a model at "
-        "another precision than the catalogue's bf16.",
+        description="Bytes of the weights of all GPUs together, where the KV capacity should "
+        "not take them from model and weightDtype.",
     )
     workspace: Bytes = Field(
         default=4 * 2.0**30, description="Bytes per GPU for activations and CUDA graphs."
@@ -78,10 +162,15 @@ class Engine(Model):
     gpu_memory_utilization: Annotated[float, real(0.0, 1.0, True)] = Field(
         default=0.92, description="Share of the GPU's memory that the engine may use."
     )
-
     front_end: FrontEnd | None = Field(
         default=None, description="What the API server takes before the engine; none when missing."
     )
+
+    @model_validator(mode="after")
+    def _takes_a_known_time(self) -> Self:
+        if self.step_time is None and (self.gpu is None or self.model is None):
+            refuse([("", "the step time is unknown: give stepTime, or both gpu and model")])
+        return self
 
     def kv_tokens(self) -> int:
         """Tokens of KV that one pod holds.

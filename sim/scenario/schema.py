@@ -37,7 +37,8 @@ class Backend(Model):
 
     engine: Name = Field(description="One of engines.")
     replicas: Annotated[int, whole(1, MAX_REPLICAS, STARVED)] = Field(
-        default=1, description="Number of pods."
+        default=1,
+        description="Number of pods; of groups of pods where the engine has dataParallel ranks.",
     )
     policy: Any = Field(
         default=None, description="Placement policy by kind; least-loaded when missing."

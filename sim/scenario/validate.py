@@ -34,6 +34,7 @@ from sim.scenario.nodes import (
     plain,
     text_of,
 )
+from sim.scenario.presets import step_time
 from sim.scenario.schema import Backend, Scenario, Window
 from sim.scenario.suggest import meant, suggestion
 from sim.scenario.translate import key_names, translate
@@ -128,13 +129,10 @@ class Validator:
     def _engine(self, node: Node, path: Path) -> Checked[Engine]:
         checked = self._spec(node, path, self._registry.engines, default=DEFAULT_ENGINE)
         if checked.value is not None:
-            try:
-                checked.value.kv_tokens()
-            except ScenarioError as error:
-                for each in error.faults:
-                    at_fault = child(node, each.path) or node
-                    steps = (each.path,) if each.path else ()
-                    checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
+            for each in _faults_of(checked.value):
+                at_fault = child(node, each.path) or node
+                steps = (each.path,) if each.path else ()
+                checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
         return checked
 
     def _backend(self, node: Node, path: Path) -> Checked[Backend]:
@@ -204,6 +202,17 @@ def _validated(model: type[Block], values: Any, node: Node, path: Path) -> Check
         return Checked(model.model_validate(values, by_alias=True, by_name=False))
     except ValidationError as error:
         return Checked(None, translate(error, model, node, path))
+
+
+def _faults_of(engine: Engine) -> list[Fault]:
+    """Why its KV capacity or its step time cannot be had; nothing when both can."""
+    faults = []
+    for what in (type(engine).kv_tokens, step_time):
+        try:
+            what(engine)
+        except ScenarioError as error:
+            faults += error.faults
+    return list(dict.fromkeys(faults))
 
 
 def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:

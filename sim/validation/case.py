@@ -12,6 +12,7 @@ from sim.pod.spec import Vllm
 from sim.results import arrow
 from sim.results.arrow import Codes, Integers, Mask
 from sim.results.result import RunResult
+from sim.scenario.presets import step_time
 from sim.scenario.schema import Backend, Scenario
 from sim.stats import Floats
 from sim.theory import UnanswerableError
@@ -162,12 +163,12 @@ class Case:
     @property
     def step_s(self) -> float:
         """A step that costs the same whatever is in it."""
-        return self._engine.step_time.a / 1e3
+        return step_time(self._engine).a / 1e3
 
     @property
     def step_per_sequence_s(self) -> float:
         """What each sequence of a step adds to it, whether it decodes or prefills one token."""
-        return self._engine.step_time.f / 1e5
+        return step_time(self._engine).f / 1e5
 
     @property
     def servers(self) -> int:

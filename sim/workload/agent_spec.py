@@ -16,6 +16,7 @@ from sim.scenario.fields import (
     number,
     refuse,
 )
+from sim.workload.client import ClientSpec
 from sim.workload.distributions import Count, Delay
 
 NESTED: Final = ("sharedPrefix", "compaction")
@@ -53,7 +54,7 @@ class Compaction(Model):
     prompt: Count
 
 
-class AgentsSpec(Model):
+class AgentsSpec(ClientSpec):
     """Closed loop: each agent works through one session after the other.
 
     What is not given is as ``set`` says (``sim/data/agent_sets.json``). A

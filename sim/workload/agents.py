@@ -6,9 +6,10 @@ nothing that the cluster does. The think time before a turn starts when the
 turn before it has ended; the one before a session, when the session before it
 has ended.
 
-A turn that is not completed ends its session: the agent goes on with its next
-one, after the think time but not before ``PAUSE_S``, lest a cluster that
-refuses at once be asked for ever at one instant.
+A turn that is not completed, be it refused, broken off or left at the client's
+timeout, ends its session: the agent goes on with its next one, after the think
+time but not before ``PAUSE_S``, lest a cluster that refuses at once be asked
+for ever at one instant.
 """
 
 from typing import Final
@@ -22,6 +23,7 @@ from sim.registry import family
 from sim.request import Request, Status
 from sim.workload.agent_spec import AgentsSpec
 from sim.workload.agent_turns import Session, SessionSource
+from sim.workload.client import Clients
 from sim.workload.conversation import ALL, Conversation
 
 PAUSE_S: Final = 1.0
@@ -39,6 +41,7 @@ class Agents:
         self.finite = spec.finite
         self.spec = spec
         self.context = context
+        self.clients = Clients(spec, context)
         self.source = SessionSource(spec)
         self.families = [Node() for _ in range(spec.shared_prefix.families)]
         self.broken_off = 0
@@ -157,7 +160,7 @@ class Agent:
             agents.context.name,
             closes_session=last,
         )
-        agents.context.proxy.submit(request)
+        agents.clients.send(request)
 
     def _ended(self, request: Request) -> None:
         agents = self._agents

@@ -65,7 +65,7 @@ def read_recordings(path: Path) -> list[Recording]:
     recordings = []
     faults: list[Fault] = []
     reader = _LineReader()
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(unpacked(path).split("\n"), start=1):
         if not line.strip():
             continue
         recording = reader.read(number, line)
@@ -79,7 +79,8 @@ def read_recordings(path: Path) -> list[Recording]:
     return recordings
 
 
-def _text(path: Path) -> str:
+def unpacked(path: Path) -> str:
+    """The text of a file, plain or gzipped; raises ``ScenarioError`` when there is none."""
     data = read_bytes(path)
     if data.startswith(GZIP_MAGIC):
         try:

@@ -7,6 +7,7 @@ from sim.content import Node, Prompt
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.request import Request, Status
+from sim.workload.client import Clients
 from sim.workload.conversation import Conversation
 from sim.workload.replay_plan import Plan, SubPlan
 
@@ -17,8 +18,11 @@ Done: TypeAlias = Callable[[bool], None]
 class Replay:
     """What all conversations of a replay share."""
 
-    def __init__(self, context: WorkloadContext, sub_agents: SubAgentKeys) -> None:
+    def __init__(
+        self, context: WorkloadContext, clients: Clients, sub_agents: SubAgentKeys
+    ) -> None:
         self.context = context
+        self.clients = clients
         self.sub_agents = sub_agents
         self.broken_off = 0
         self._roots: dict[tuple[str, str], Node] = {}
@@ -79,7 +83,7 @@ class Thread:
             context.name,
             closes_session=turn + 1 == len(plan.prompt_tokens),
         )
-        context.proxy.submit(request)
+        self._replay.clients.send(request)
 
     def _ask(self, turn: int) -> Prompt:
         plan = self._plan

@@ -17,6 +17,7 @@ from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request
 from sim.scenario.fields import DURATION, MAX_DURATION_S, Model, count, number, refuse
+from sim.workload.client import Clients, ClientSpec
 from sim.workload.distributions import Count, Counts, whole_microseconds
 
 CHUNK: Final = 4096
@@ -71,7 +72,7 @@ Arrivals: TypeAlias = Annotated[
 ]
 
 
-class RequestsSpec(Model):
+class RequestsSpec(ClientSpec):
     """Single-shot requests at a given rate; without ``count`` until the run ends."""
 
     kind: Literal["requests"]
@@ -112,6 +113,7 @@ class Requests:
         self.finite = spec.finite
         self._spec = spec
         self._context = context
+        self._clients = Clients(spec, context)
         self._limit = spec.count if spec.count is not None else MAX_REQUESTS
         self._over = 0
         self._sent = 0
@@ -153,7 +155,7 @@ class Requests:
         """Submit every request that is due now, in order, and schedule the next."""
         kernel = self._context.kernel
         name = self._context.name
-        submit = self._context.proxy.submit
+        send = self._clients.send
         on_end = self._ended if self.finite else None
         now_s = kernel.now_s
         while True:
@@ -171,7 +173,7 @@ class Requests:
                 name,
             )
             self._sent += 1
-            submit(request)
+            send(request)
             if self._sent == self._limit:
                 return
             if self._sent == self._drawn:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Literal, Self
 
@@ -28,18 +29,21 @@ from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request, Status
-from sim.scenario.fields import Model, Text, refuse
+from sim.scenario.fields import Text, refuse
 from sim.scenario.inputs import Inputs
+from sim.workload.client import Clients, ClientSpec
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
 from sim.workload.script_csv import read_rows
 from sim.workload.script_rows import Row, check_rows, in_order, raise_faults, unserved
 
 
-class ScriptSpec(Model):
+class ScriptSpec(ClientSpec):
     """Requests one by one: ``rows`` here, or a CSV ``file`` with the same keys as columns.
 
-    ``unit`` is that of times in a file whose header does not say it.
+    ``unit`` is that of times in a file whose header does not say it. A row's
+    own ``priority`` goes before the workload's, and of a row's ``cancel`` and
+    the ``clientTimeout`` the earlier one counts.
     """
 
     kind: Literal["script"]
@@ -124,6 +128,7 @@ class Script:
 
     def __init__(self, spec: ScriptSpec, context: WorkloadContext) -> None:
         self._context = context
+        self._clients = Clients(spec, context)
         self._reuse_output = spec.reuse_output
         self._shared: dict[str, Node] = {}
         rows = spec.read(context.directory, context.models, context.name)
@@ -226,10 +231,8 @@ class Script:
             model=row.model or "",
             closes_session=turn.closes,
         )
-        if row.cancel is not None:
-            leave = partial(context.proxy.cancel, request)
-            context.kernel.at(context.kernel.now_s + row.cancel, Order.CLIENT_TIMEOUT, leave)
-        context.proxy.submit(request)
+        leaves_after_s = inf if row.cancel is None else row.cancel
+        self._clients.send(request, row.priority, leaves_after_s)
 
     def _key(self, session: str | None) -> int | None:
         """A session's key depends on the seed, as everywhere: seeds replicate the ring's luck."""

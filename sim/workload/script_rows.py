@@ -16,6 +16,7 @@ from sim.scenario.fields import (
     count,
     refuse,
 )
+from sim.workload.client import Priority
 
 
 def _as_text(value: Any) -> Any:
@@ -49,10 +50,11 @@ class Row(Model):
 
     It arrives at ``arrival`` from the start of the run, or ``think`` after
     the end of the row before it in its session. ``cancel`` is when the client
-    leaves, from the arrival. Rows of a session are its turns; a row without
-    one has no session key. The first ``sharedTokens`` are those of every
-    other row with this ``sharedPrefix``; a later prompt of a session repeats
-    the text so far, or its first ``keptTokens`` when given.
+    leaves, from the arrival. The lower the ``priority``, the more urgent it
+    is. Rows of a session are its turns; a row without one has no session key.
+    The first ``sharedTokens`` are those of every other row with this
+    ``sharedPrefix``; a later prompt of a session repeats the text so far, or
+    its first ``keptTokens`` when given.
     """
 
     id: Label | None = None
@@ -67,6 +69,7 @@ class Row(Model):
     kept_tokens: Tokens | None = None
     model: Label | None = None
     cancel: PositiveDuration | None = None
+    priority: Priority | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -11,8 +11,9 @@ a token have one; both are counted.
 A session ends at its first request beyond ``maxContext``; sessions of fewer
 than two requests are left out. The delay before a request starts at the end
 of the response before it, the sub-agents that run in between included. A turn
-that is not completed ends its session, or its sub-agent; the agent goes on
-with the next session as ``sim.workload.agents`` says.
+that is not completed (refused, broken off or left at the client's timeout)
+ends its session, or its sub-agent; the agent goes on with the next session as
+``sim.workload.agents`` says.
 """
 
 from itertools import pairwise
@@ -22,9 +23,10 @@ from typing import Literal, TypeAlias
 from sim.errors import Fault, ScenarioError
 from sim.ports import WorkloadContext
 from sim.registry import family
-from sim.scenario.fields import Duration, Model, PositiveTokens, Text, count
+from sim.scenario.fields import Duration, PositiveTokens, Text, count
 from sim.scenario.inputs import Inputs
 from sim.workload.agents import PAUSE_S
+from sim.workload.client import Clients, ClientSpec
 from sim.workload.recorded import Recording, read_recordings
 from sim.workload.replay import Replay, SubAgentKeys, Thread
 from sim.workload.replay_plan import Plan, Rules, Think, kept_calls, plan_session
@@ -33,7 +35,7 @@ AgentCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
 SessionCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
 
 
-class SessionsSpec(Model):
+class SessionsSpec(ClientSpec):
     """Recorded sessions, dealt to ``agents``.
 
     ``think`` is the recorded delay, or the one corrected for the doubled
@@ -88,7 +90,7 @@ class Sessions:
         self.finite = spec.finite
         self.spec = spec
         self.context = context
-        self.replay = Replay(context, spec.sub_agents)
+        self.replay = Replay(context, Clients(spec, context), spec.sub_agents)
         self._working = spec.agents
         self._rules = Rules(
             spec.max_context, spec.cap, spec.think, spec.reuse_output, spec.sub_agents != "skip"

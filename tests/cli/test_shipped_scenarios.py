@@ -7,6 +7,7 @@ import pytest
 from sim.pod.spec import kv_blocks
 from sim.scenario.engine import StepTime
 from sim.scenario.load import ScenarioSet, load
+from sim.scenario.presets import step_time
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.yaml"))
@@ -45,7 +46,7 @@ def test_the_published_deployment_is_as_pinned():
     assert policies(loaded) == POLICIES | sixteen
     assert loaded.seeds == (1, 2, 3, 4, 5)
     for scenario, engine in zip(loaded.variants, engines(loaded)):
-        assert engine.step_time == StepTime(a=6.3, b=22.1, c=0.47, d=15.2, f=3.9)
+        assert step_time(engine) == StepTime(a=6.3, b=22.1, c=0.47, d=15.2, f=3.9)
         assert kv_blocks(engine) * engine.block_size // 10_000 == 444
         assert engine.max_num_seqs == 1024
         budget = 16_384 if scenario.variant in sixteen else 65_536

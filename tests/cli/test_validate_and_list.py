@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from sim.registry import load
 
 
@@ -9,7 +11,9 @@ def test_validate_says_what_would_be_run(podsim):
     """A reader could not see variants, seeds or the size of the KV cache before a run."""
     result = podsim("validate", "tiny.yaml", "--set", "backends.pods.replicas=3")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == (
+    lines = result.stdout.splitlines(keepends=True)
+    assert "    stepTime (given): a 10, b 20\n" in lines
+    assert "".join(line for line in lines if not line.startswith("    ")) == (
         "tiny: no faults\n"
         "seeds 7, 8; 4 runs in all\n"
         "variant round-robin\n"
@@ -19,6 +23,21 @@ def test_validate_says_what_would_be_run(podsim):
         "  backend pods: 3 x least-loaded, 160,000 KV tokens per pod (given)\n"
         "  workload traffic: requests\n"
     )
+
+
+def test_validate_shows_what_the_file_leaves_to_podsim(podsim):
+    """Nobody would know which step time and which defaults a run had."""
+    engine = "engines.small={model: qwen3-8b, gpu: h100, kvCacheDtype: fp8}"
+    result = podsim("validate", "tiny.yaml", "--set", engine)
+    text = " ".join(result.stdout.split())
+    assert "kvCacheDtype fp8" in text and "weightDtype bf16" in text
+    assert "maxNumBatchedTokens 8,192, maxNumSeqs 1,024" in text
+    assert "stepTime (derived): a 1.98," in text
+    found = json.loads(podsim("validate", "tiny.yaml", "--json", "--set", engine).stdout)
+    engine = found["variants"][0]["backends"]["pods"]["engine"]
+    assert engine["stepTimeFrom"] == "derived"
+    assert engine["stepTime"]["a"] == pytest.approx(36 * 0.055)
+    assert engine["maxNumBatchedTokens"] == 8192
 
 
 def test_validate_derives_the_kv_cache_from_gpu_and_model(podsim):
@@ -68,3 +87,5 @@ def test_list_as_json_has_the_keys_of_a_family_and_the_facts_of_hardware(podsim)
     assert gpus["b200"]["memory_bytes"] == 179 * 2**30
     models = json.loads(podsim("list", "models", "--json").stdout)
     assert models["qwen3.8-27b"]["kv_bytes_per_token"] == 65536
+    engines = json.loads(podsim("list", "engines", "--json").stdout)
+    assert engines["qwen3.8-27b-b200-tp2-bf16"]["step_time"]["a"] == 7.28

@@ -18,6 +18,7 @@ from sim.content import Node, Prompt
 from sim.kernel import Kernel, Order
 from sim.pod.llamacpp.pod import LlamaCppPod
 from sim.pod.llamacpp.spec import LlamaCpp
+from sim.pod.lockstep import Lockstep
 from sim.pod.pod import Pod
 from sim.pod.spec import Vllm
 from sim.pod.vllm import VllmPod
@@ -48,7 +49,8 @@ class Call:
     """A request of the first ``prompt_tokens`` tokens of a text.
 
     ``answer`` is the text on which the output lies. None: on the prompt's own
-    text, so that a longer prompt of that text contains the answer.
+    text, so that a longer prompt of that text contains the answer. ``rank``
+    serves it when there are several.
     """
 
     arrival_s: float
@@ -57,6 +59,8 @@ class Call:
     output_tokens: int
     cancel_s: float | None = None
     answer: int | None = None
+    priority: int = 0
+    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Traffic:
         answer = self._own(call) if call.answer is None else call.answer
         prompt = self._tokens(call.text, 0, call.prompt_tokens)
         output = self._tokens(answer, call.prompt_tokens, end)
-        return Job(call.arrival_s, prompt, output, call.cancel_s)
+        return Job(call.arrival_s, prompt, output, call.cancel_s, call.priority, call.rank)
 
     def requests(self) -> list[Request]:
         """The calls over one content tree."""
@@ -92,7 +96,7 @@ class Traffic:
     def request(self, call: Call, nodes: list[Node]) -> Request:
         prompt = Prompt(nodes[call.text], call.prompt_tokens)
         answer = prompt.node if call.answer is None else nodes[call.answer]
-        return Request("", "", 0, None, prompt, answer, call.output_tokens)
+        return Request("", "", 0, None, prompt, answer, call.output_tokens, priority=call.priority)
 
     def _own(self, call: Call) -> int:
         """The text that says the last token of the prompt: what it goes on to say is the answer."""
@@ -183,14 +187,21 @@ def trace_steps(
     settings: AnySettings, traffic: Traffic, follow_up: FollowUp | None = None
 ) -> Trace:
     """The traffic on the slow engine, with every step."""
+    return trace_ranks(settings, 1, traffic, follow_up)[0]
+
+
+def trace_ranks(
+    settings: AnySettings, ranks: int, traffic: Traffic, follow_up: FollowUp | None = None
+) -> list[Trace]:
+    """The traffic on ranks in lockstep of the slow engine, or on one slow server; their traces."""
 
     def next_job(number: int, end_s: float) -> Job | None:
         call = follow_up(number, end_s) if follow_up else None
         return None if call is None else traffic.job(call)
 
     if isinstance(settings, SlotSettings):
-        return slot_oracle.simulate(settings, traffic.jobs(), next_job)
-    return oracle.simulate(settings, traffic.jobs(), next_job)
+        return [slot_oracle.simulate(settings, traffic.jobs(), next_job)]
+    return oracle.simulate_ranks(settings, ranks, traffic.jobs(), next_job)
 
 
 def run_pod(
@@ -200,30 +211,47 @@ def run_pod(
     follow_up: FollowUp | None = None,
 ) -> Observation:
     """The traffic on a pod of ``sim``, on a clock of its own."""
-    return _PodRun(settings, traffic, follow_up).run(polls_s)
+    return run_ranks(settings, 1, traffic, polls_s, follow_up)[0]
+
+
+def run_ranks(
+    settings: AnySettings,
+    ranks: int,
+    traffic: Traffic,
+    polls_s: tuple[float, ...] = (),
+    follow_up: FollowUp | None = None,
+) -> list[Observation]:
+    """The traffic on pods of ``sim`` in lockstep; what is seen of each."""
+    return _PodRun(settings, ranks, traffic, follow_up).run(polls_s)
 
 
 class _PodRun:
-    """The client of one pod: submits, cancels, follows up; the pod's listener."""
+    """The client of pods in lockstep: submits, cancels, follows up; their listener."""
 
-    def __init__(self, settings: AnySettings, traffic: Traffic, follow_up: FollowUp | None) -> None:
+    def __init__(
+        self, settings: AnySettings, ranks: int, traffic: Traffic, follow_up: FollowUp | None
+    ) -> None:
         self._traffic = traffic
         self._follow_up = follow_up
         self._nodes = traffic.nodes()
         self._kernel = Kernel()
-        self._pod = _pod(settings, self._kernel)
+        self._pods = _pods(settings, ranks, self._kernel)
         self._attempts: list[Attempt] = []
-        self._polls: list[Published] = []
-        self._totals: list[Totals] = []
+        self._polls: list[list[Published]] = [[] for _ in range(ranks)]
+        self._totals: list[list[Totals]] = [[] for _ in range(ranks)]
 
-    def run(self, polls_s: tuple[float, ...]) -> Observation:
+    def run(self, polls_s: tuple[float, ...]) -> list[Observation]:
         for time_s in polls_s:
             self._kernel.at(time_s, Order.WINDOW, self._total)
             self._kernel.at(time_s, Order.POLL, self._poll)
         for call in self._traffic.calls:
             self._add(call)
         self._kernel.run_until(float("inf"))
-        return Observation(self._attempts, self._polls, self._totals)
+        return [self._observation(rank) for rank in range(len(self._pods))]
+
+    def _observation(self, rank: int) -> Observation:
+        attempts = [attempt for attempt in self._attempts if attempt.pod_index == rank]
+        return Observation(attempts, self._polls[rank], self._totals[rank])
 
     def first_token(self, attempt: Attempt) -> None:
         assert attempt.first_token_s == pytest.approx(self._kernel.now_s, abs=2e-9)
@@ -238,9 +266,10 @@ class _PodRun:
     def _add(self, call: Call) -> None:
         request = self._traffic.request(call, self._nodes)
         number = len(self._attempts)
-        attempt = Attempt(request, number, "", "", 0, "", "", None, 0.0, 0.0, listener=self)
+        rank = call.rank
+        attempt = Attempt(request, number, "", "", rank, "", "", None, 0.0, 0.0, listener=self)
         self._attempts.append(attempt)
-        self._kernel.at(call.arrival_s, Order.ARRIVAL, lambda: self._pod.submit(attempt))
+        self._kernel.at(call.arrival_s, Order.ARRIVAL, lambda: self._pods[rank].submit(attempt))
         if call.cancel_s is not None:
             self._kernel.at(call.cancel_s, Order.CLIENT_TIMEOUT, lambda: self._cancel(attempt))
 
@@ -248,25 +277,29 @@ class _PodRun:
         if attempt.status == Status.IN_FLIGHT:
             attempt.status = Status.CANCELLED
             attempt.end_s = self._kernel.now_s
-            self._pod.cancel(attempt)
+            self._pods[attempt.pod_index].cancel(attempt)
             self.ended(attempt)
 
     def _poll(self) -> None:
-        now_s = self._kernel.now_s
-        said = self._pod.published(now_s)
-        self._polls.append(Published(said.waiting, said.running, said.kv_usage))
+        for polls, pod in zip(self._polls, self._pods):
+            said = pod.published(self._kernel.now_s)
+            polls.append(Published(said.waiting, said.running, said.kv_usage))
 
     def _total(self) -> None:
-        totals = self._pod.totals(self._kernel.now_s)
-        self._totals.append(
-            Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens, totals.busy_s)
-        )
+        for kept, pod in zip(self._totals, self._pods):
+            totals = pod.totals(self._kernel.now_s)
+            kept.append(
+                Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens, totals.busy_s)
+            )
 
 
-def _pod(settings: AnySettings, kernel: Kernel) -> Pod:
+def _pods(settings: AnySettings, ranks: int, kernel: Kernel) -> list[Pod]:
+    """Ranks in lockstep; a llama-server has no ranks beside it."""
     if isinstance(settings, SlotSettings):
-        return LlamaCppPod("pod-0", llamacpp_spec(settings), kernel)
-    return VllmPod("pod-0", engine_spec(settings), kernel)
+        return [LlamaCppPod("pod-0", llamacpp_spec(settings), kernel)]
+    lockstep = Lockstep(kernel)
+    spec = engine_spec(settings)
+    return [VllmPod(f"pod-{rank}", spec, kernel, lockstep) for rank in range(ranks)]
 
 
 def llamacpp_spec(settings: SlotSettings) -> LlamaCpp:
@@ -293,6 +326,12 @@ def engine_spec(settings: Settings) -> Vllm:
         evict_unhashed_first=settings.evict_unhashed_first,
         prefix_retention="prompt-tail" if settings.prompt_tail else "every-block",
         state_blocks=settings.state_blocks,
+        long_prefill_token_threshold=settings.long_prefill_token_threshold,
+        watermark=settings.watermark,
+        max_num_queued_reqs=settings.max_num_queued_reqs,
+        max_num_queued_tokens=settings.max_num_queued_tokens,
+        scheduling_policy=settings.scheduling_policy,
+        async_scheduling=settings.async_scheduling,
     )
 
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import AnySettings, Call, Text, Traffic
-from tests.oracle import Settings, StepTime, Trace
+from tests.oracle import Curve, Prefilling, Settings, StepTime, Trace
 from tests.slot_oracle import SlotSettings
 
 TICK_S = 1 / 4096
@@ -62,9 +62,14 @@ class Features:
     long_answers: bool
     unhashed_first: bool
     states: bool
+    async_scheduling: bool
+    chunk_limit: bool
+    watermark: bool
+    queue_limits: bool
+    priorities: bool
 
 
-features = st.builds(Features, *[st.booleans()] * 11)
+features = st.builds(Features, *[st.booleans()] * 16)
 
 
 @st.composite
@@ -102,12 +107,32 @@ def decimal_step_times() -> st.SearchStrategy[StepTime]:
         d=coefficient(9, 103_417.01),
         f=coefficient(9, 31.00917),
         g=coefficient(3, 0.310971),
+        computed=st.none() | curves(st.integers(1, 40).map(lambda part: part * 0.270113)),
+        prefilling=st.builds(
+            Prefilling,
+            a=coefficient(9, 0.700133),
+            c=coefficient(9, 911.0311),
+            f=coefficient(9, 17.00353),
+        ),
     ).filter(_takes_time)
+
+
+def curves(values_ms: st.SearchStrategy[float]) -> st.SearchStrategy[Curve]:
+    """Up to five points among few tokens, so that all pieces and both ends are met."""
+
+    def curve(tokens: set[int], values: list[float]) -> Curve:
+        rising = sorted(tokens)
+        *before, last = values[: len(rising)]
+        return Curve(tuple(rising), (*before, max(last, before[-1])))
+
+    tokens = st.sets(st.integers(1, 48), min_size=2, max_size=5)
+    return st.builds(curve, tokens, st.lists(values_ms, min_size=5, max_size=5))
 
 
 def _takes_time(costs: StepTime) -> bool:
     """Whether scenarios may say so: steps that prefill and steps that decode have a length."""
-    return any((costs.a, costs.b, costs.d)) and any((costs.a, costs.c, costs.f, costs.g))
+    prefills = (costs.a, costs.b, costs.d, costs.computed, costs.prefilling.a)
+    return any(prefills) and any((costs.a, costs.c, costs.f, costs.g, costs.computed))
 
 
 def binary_step_times() -> st.SearchStrategy[StepTime]:
@@ -120,7 +145,18 @@ def binary_step_times() -> st.SearchStrategy[StepTime]:
         d=st.integers(0, 1).map(lambda ticks: ticks * 1e11 * TICK_S / 32),
         f=st.integers(0, 3).map(lambda ticks: ticks * 1e5 * TICK_S),
         g=st.just(0.0),
+        computed=st.none() | st.integers(1, 6).map(tick_per_token),
+        prefilling=st.builds(
+            Prefilling,
+            a=st.integers(0, 3).map(lambda ticks: ticks * 1e3 * TICK_S),
+            f=st.integers(0, 1).map(lambda ticks: ticks * 1e5 * TICK_S),
+        ),
     )
+
+
+def tick_per_token(level: int) -> Curve:
+    """Level up to some tokens, then a tick for each further one."""
+    return Curve((level, level + 8, level + 9), (8e3 * TICK_S,) * 2 + (9e3 * TICK_S,))
 
 
 @st.composite
@@ -128,17 +164,15 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
     kv_blocks = draw(st.integers(4, 40)) * (8 if kinds.long_answers else 1)
     block_size = draw(st.integers(1, 16))
     longest = min(LONGEST_PROMPT, kv_blocks * block_size)
-    state_blocks = draw(st.integers(0, 3)) if kinds.states else 0
-    prompt_tail = state_blocks > 0 and draw(st.integers(0, 3)) > 0
-    kv_blocks *= 12 if prompt_tail else 1
-    budget = (
-        3000 if prompt_tail else draw(st.integers(max(2, block_size if prompt_tail else 2), 64))
-    )
+    state_blocks = draw(st.integers(0, min(3, kv_blocks - 1))) if kinds.states else 0
+    prompt_tail = state_blocks > 0 and draw(st.booleans())
+    least = block_size if prompt_tail else 1
+    budget = draw(st.integers(max(2, least), 64))
     return Settings(
         step_time,
         kv_blocks=kv_blocks,
         block_size=block_size,
-        max_num_seqs=draw(st.integers(1, 6)),
+        max_num_seqs=draw(st.integers(1, min(6, budget))),
         max_num_batched_tokens=budget,
         max_model_len=draw(st.integers(1, longest + 40)) if kinds.model_limit else None,
         reserve_full_prompt=kinds.whole_prompt_gate,
@@ -146,6 +180,12 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
         evict_unhashed_first=kinds.unhashed_first,
         prompt_tail=prompt_tail,
         state_blocks=state_blocks,
+        long_prefill_token_threshold=draw(st.integers(least, 40)) if kinds.chunk_limit else 0,
+        watermark=draw(st.sampled_from((0.05, 0.25, 0.5))) if kinds.watermark else 0.0,
+        max_num_queued_reqs=draw(st.none() | st.integers(1, 6)) if kinds.queue_limits else None,
+        max_num_queued_tokens=draw(st.none() | st.integers(1, 200)) if kinds.queue_limits else None,
+        scheduling_policy="priority" if kinds.priorities else "fcfs",
+        async_scheduling=kinds.async_scheduling,
     )
 
 
@@ -204,7 +244,10 @@ def traffics(
         if kinds.cancellations and draw(st.booleans()):
             cancel_s = arrival_s + draw(times) / 4
         output_tokens = draw(st.integers(1, 400 if kinds.long_answers else 40))
-        calls.append(Call(arrival_s, text, prompt_tokens, output_tokens, cancel_s, answer))
+        priority = draw(st.integers(-1, 2)) if kinds.priorities else 0
+        calls.append(
+            Call(arrival_s, text, prompt_tokens, output_tokens, cancel_s, answer, priority)
+        )
     return Traffic(tuple(texts), tuple(calls))
 
 

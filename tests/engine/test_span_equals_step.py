@@ -14,6 +14,7 @@ TIMES = ("scheduled_s", "first_token_s", "end_s")
 FACTS = (
     "status",
     "end_reason",
+    "http_status",
     "emitted_tokens",
     "cached_tokens",
     "computed_tokens",

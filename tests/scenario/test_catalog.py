@@ -23,7 +23,7 @@ def engine(**settings: object) -> Vllm:
 
 def test_the_published_deployment_has_4_44_million_tokens() -> None:
     """The KV pool of every run on B200 would be of the wrong size."""
-    pod = engine(gpu="b200", model="qwen3.8-27b", tensor_parallel=2)
+    pod = engine(gpu="b200", model="qwen3.8-27b", tensor_parallel=2, weights=54e9)
     tokens = (0.92 * 2 * 179 * GIB - 54e9 - 2 * 4 * GIB) / 65_536
     assert round(tokens / 1e6, 2) == 4.44
     assert kv_blocks(pod) == int(tokens // 16) == 277_574
@@ -39,15 +39,109 @@ def test_given_blocks_and_weights_win_over_the_catalogue() -> None:
     """A capacity that the user states would be replaced by a computed one."""
     assert kv_blocks(engine(kv_blocks=7, gpu="b200", model="qwen3.8-27b")) == 7
     assert kv_blocks(engine(kv_blocks=7, model="my-own")) == 7
-    at_fp8 = engine(gpu="h100", model="qwen3.8-27b", weights=27e9)
-    assert kv_blocks(at_fp8) == int((0.92 * 79.2 * GIB - 27e9 - 4 * GIB) / 65_536 / 16)
+    given = engine(gpu="h100", model="qwen3.8-27b", weights=27e9)
+    assert kv_blocks(given) == int((0.92 * 79.2 * GIB - 27e9 - 4 * GIB) / 65_536 / 16)
 
 
 def test_the_27b_generations_are_one_size() -> None:
     """A comparison of generations would in truth compare sizes."""
     assert models()["qwen3.5-27b"] == models()["qwen3.6-27b"] == models()["qwen3.8-27b"]
-    assert models()["qwen3.8-27b"].kv_per_token == 65_536
-    assert models()["qwen3.8-27b"].weights == 54e9
+
+
+@pytest.mark.parametrize(
+    ("name", "published_bytes"),
+    [
+        ("qwen3-8b", 16_381_470_720),
+        ("qwen3-14b", 29_536_614_400),
+        ("qwen3-32b", 65_524_246_528),
+        ("qwen3-coder-30b-a3b", 61_064_245_248),
+        ("qwen2.5-coder-32b", 65_527_752_704),
+        ("llama-3.1-8b", 16_060_522_496),
+        ("llama-3.1-70b", 141_107_412_992),
+        ("llama-2-70b", 137_953_296_384),
+        ("gpt-oss-20b", 12.8 * GIB),
+        ("gpt-oss-120b", 60.8 * GIB),
+    ],
+)
+def test_weights_follow_from_the_dimensions(name: str, published_bytes: float) -> None:
+    """A dimension would be wrong, or a kind of matrix not counted."""
+    assert models()[name].weights_bytes() == pytest.approx(published_bytes, rel=2e-3)
+
+
+def test_parameters_follow_from_the_dimensions() -> None:
+    """A dimension would be wrong; names of models are rounded, 27B and 35B by up to 1 %."""
+    for name, model in models().items():
+        assert model.total_parameters / 1e9 == pytest.approx(model.parameters, rel=0.01), name
+
+
+@pytest.mark.parametrize(
+    ("name", "per_token"),
+    [
+        ("qwen3-8b", 147_456),
+        ("qwen3-32b", 262_144),
+        ("qwen3.8-27b", 65_536),
+        ("qwen3.5-35b-a3b", 20_480),
+        ("qwen3-coder-30b-a3b", 98_304),
+        ("llama-3.1-8b", 131_072),
+        ("llama-3.1-70b", 327_680),
+        ("mistral-small-24b", 163_840),
+        ("gpt-oss-20b", 24_576),
+        ("gpt-oss-120b", 36_864),
+    ],
+)
+def test_kv_bytes_follow_from_the_dimensions(name: str, per_token: int) -> None:
+    """Every KV pool would be of the wrong size (engine semantics, section 2)."""
+    assert models()[name].kv_bytes_per_token() == per_token
+    assert models()[name].kv_bytes_per_token("fp8") == per_token / 2
+
+
+def test_states_and_windows_follow_from_the_dimensions() -> None:
+    """Hybrid models would keep a state of another size than vLLM's 3,207,168 bytes per layer."""
+    assert models()["qwen3.8-27b"].state_bytes == 48 * 3_207_168
+    assert models()["gpt-oss-120b"].window_bytes() == 18 * 128 * 2048
+    assert models()["llama-3.1-8b"].state_bytes == models()["llama-3.1-8b"].window_bytes() == 0
+
+
+def test_kv_heads_are_replicated_when_gpus_outnumber_them() -> None:
+    """The KV cache of 8 GPUs would be twice as large as it is: each holds a head of its own."""
+    model = models()["qwen3.8-27b"]
+    assert model.kv_bytes_per_token(tensor_parallel=4) == 65_536
+    assert model.kv_bytes_per_token(tensor_parallel=8) == 2 * 65_536
+
+
+def test_heads_must_split_over_the_gpus(faults: Lines) -> None:
+    """podsim would simulate what vLLM refuses to start."""
+    (line,) = faults(
+        GOOD.replace("kvBlocks: 100", "gpu: b200, model: qwen3-32b, tensorParallel: 3")
+    )
+    assert line == (
+        "f.yaml:4:56: engines.small.tensorParallel: must share out the 64 query heads and 8 KV "
+        "heads of qwen3-32b evenly, so be one of 1, 2, 4, 8, 16, 32, 64; got 3"
+    )
+    (line,) = faults(
+        GOOD.replace("kvBlocks: 100", "kvBlocks: 100, model: qwen3-32b, tensorParallel: 3")
+    )
+    assert "must share out the 64 query heads" in line
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tokens", "sequences"),
+    [
+        (None, 8192, 256),
+        ("b200", 16_384, 1024),
+        ("h200", 8192, 1024),
+        ("rtx-pro-6000", 8192, 1024),
+        ("a100-80gb", 2048, 256),
+        ("gb10", 2048, 256),
+        ("l40s", 2048, 256),
+    ],
+)
+def test_the_defaults_of_a_step_are_vllms(gpu: str | None, tokens: int, sequences: int) -> None:
+    """A fleet that runs with vLLM's defaults would be simulated with others."""
+    pod = engine(kv_blocks=1, gpu=gpu)
+    assert (pod.max_num_batched_tokens, pod.max_num_seqs) == (tokens, sequences)
+    small = engine(kv_blocks=1, gpu=gpu, max_num_batched_tokens=100)
+    assert small.max_num_seqs == 100
 
 
 def test_the_memory_is_what_the_driver_reports() -> None:
@@ -61,8 +155,7 @@ def test_every_number_has_a_source() -> None:
     assert list(gpus()) == sorted(gpus())
     assert list(models()) == sorted(models())
     assert all(len(entry.source) > 20 for entry in [*gpus().values(), *models().values()])
-    assert all(entry.memory > 0 for entry in gpus().values())
-    assert all(entry.weights > 0 and entry.kv_per_token > 0 for entry in models().values())
+    assert min(len(gpus()), len(models())) >= 12
 
 
 def test_a_model_that_does_not_fit_is_refused_with_the_arithmetic() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sim.pod.llamacpp.spec import LlamaCpp
+from sim.scenario.catalog import models
 from sim.scenario.engine import StepTime
 from sim.scenario.load import ScenarioSet
 from tests.scenario.conftest import GOOD
@@ -58,7 +59,8 @@ def test_the_context_follows_from_the_hardware() -> None:
     """With gpu and model alone the pool would be of another size than for vLLM."""
     spec = server(gpu="rtx-4090", model="llama-3.1-8b")
     assert spec.kv_derived
-    assert spec.kv_tokens() == int((0.92 * 23.5 * GIB - 16.06e9 - 4 * GIB) / 131_072)
+    weights = models()["llama-3.1-8b"].weights_bytes()
+    assert spec.kv_tokens() == int((0.92 * 23.5 * GIB - weights - 4 * GIB) / 131_072)
     assert not server(ctx_size=8).kv_derived
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sim import registry as registries
 from sim.pod.spec import Vllm
-from sim.scenario.engine import FrontEnd, StepTime
+from sim.scenario.engine import FrontEnd, Prefilling, StepTime
 from sim.scenario.fields import Quantity
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Backend, Metrics, Slo, Window
@@ -25,6 +25,8 @@ ZERO_IS_LEGAL = {
     "engines.small.weights": True,
     "engines.small.workspace": True,
     "engines.small.stateBlocks": True,
+    "engines.small.longPrefillTokenThreshold": True,
+    "engines.small.watermark": True,
     "engines.small.frontEnd.perRequest": True,
     "engines.small.frontEnd.perPromptToken": True,
     "engines.small.stepTime.a": True,
@@ -33,6 +35,9 @@ ZERO_IS_LEGAL = {
     "engines.small.stepTime.d": True,
     "engines.small.stepTime.f": True,
     "engines.small.stepTime.g": True,
+    "engines.small.stepTime.prefilling.a": True,
+    "engines.small.stepTime.prefilling.c": True,
+    "engines.small.stepTime.prefilling.f": True,
     "window.warmup": True,
     "backends.pods.policy:bounded-ring.floor": True,
     "backends.pods.policy:session-table.cooldown": True,
@@ -44,6 +49,7 @@ TINY_IS_LEGAL = {
     "engines.small.gpuMemoryUtilization",
     "engines.small.weights",
     "engines.small.workspace",
+    "engines.small.watermark",
     "engines.small.frontEnd.perRequest",
     "engines.small.frontEnd.perPromptToken",
     "window.warmup",
@@ -83,6 +89,7 @@ def paths() -> Iterator[tuple[str, Quantity]]:
         ("engines.small.", Vllm),
         ("engines.small.frontEnd.", FrontEnd),
         ("engines.small.stepTime.", StepTime),
+        ("engines.small.stepTime.prefilling.", Prefilling),
         ("backends.pods.", Backend),
         ("router.metrics.", Metrics),
         ("window.", Window),
@@ -183,6 +190,8 @@ def test_numbers_beyond_the_limits_of_sense_are_refused(
         "engines.small.blockSize",
         "engines.small.maxNumSeqs",
         "engines.small.maxNumBatchedTokens",
+        "engines.small.maxNumQueuedReqs",
+        "engines.small.maxNumQueuedTokens",
         "backends.pods.replicas",
     ],
 )

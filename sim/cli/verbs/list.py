@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,15 +10,16 @@ import click
 if TYPE_CHECKING:
     from sim.registry import Family
 
-KINDS = ("policies", "workloads", "gpus", "models")
+KINDS = ("policies", "workloads", "engines", "gpus", "models")
 
 
 @click.command("list")
 @click.argument("what", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(what: str, as_json: bool) -> None:
-    """List the policies, workloads, gpus or models that a scenario may name."""
-    entries = _hardware(what) if what in ("gpus", "models") else _families(what)
+    """List the policies, workloads, gpus, models or presets of engines that a scenario may name."""
+    catalogues = {"engines": _engines, "gpus": _gpus, "models": _models}
+    entries = catalogues[what]() if what in catalogues else _families(what)
     if as_json:
         click.echo(json.dumps(entries, indent=2))
         return
@@ -41,28 +43,57 @@ def _family(family: "Family") -> dict[str, Any]:
     return {"summary": about.replace("\n", " ").replace("``", ""), "keys": keys}
 
 
-def _hardware(what: str) -> dict[str, dict[str, Any]]:
-    """Entries of the catalogue, with where each figure is from."""
-    from sim.scenario import catalog
+def _gpus() -> dict[str, dict[str, Any]]:
+    from sim.scenario.catalog import GIB, gpus
 
-    if what == "gpus":
-        return {
-            name: {
-                "summary": f"{gpu.memory / catalog.GIB:,.1f} GiB; {gpu.source}",
-                "memory_bytes": gpu.memory,
-                "source": gpu.source,
-            }
-            for name, gpu in catalog.gpus().items()
-        }
     return {
         name: {
-            "summary": (
-                f"{model.weights / 1e9:,.1f} GB of weights, "
-                f"{model.kv_per_token:,.0f} B of KV per token; {model.source}"
-            ),
-            "weights_bytes": model.weights,
-            "kv_bytes_per_token": model.kv_per_token,
-            "source": model.source,
+            "summary": f"{gpu.memory / GIB:,.1f} GiB at {gpu.bandwidth / 1e12:g} TB/s, TFLOP/s "
+            f"{_pairs(gpu.teraflops)}; {gpu.source}",
+            "memory_bytes": gpu.memory,
+            "bandwidth_bytes_per_s": gpu.bandwidth,
+            "teraflops": gpu.teraflops,
+            "all_reduce_s": gpu.all_reduce,
+            "max_num_batched_tokens": gpu.max_num_batched_tokens,
+            "max_num_seqs": gpu.max_num_seqs,
+            "source": gpu.source,
         }
-        for name, model in catalog.models().items()
+        for name, gpu in gpus().items()
     }
+
+
+def _models() -> dict[str, dict[str, Any]]:
+    from sim.scenario.catalog import models
+
+    return {
+        name: {
+            "summary": f"{model.total_parameters / 1e9:,.1f} B parameters, "
+            f"{model.weights_bytes() / 1e9:,.1f} GB of {model.weight_dtype} weights, "
+            f"{model.kv_bytes_per_token():,.0f} B of KV per token; {model.source}",
+            "parameters": model.total_parameters,
+            "active_parameters": model.active_parameters,
+            "weights_bytes": model.weights_bytes(),
+            "kv_bytes_per_token": model.kv_bytes_per_token(),
+            "state_bytes_per_sequence": model.state_bytes,
+            **model.model_dump(exclude={"parameters"}),
+        }
+        for name, model in models().items()
+    }
+
+
+def _engines() -> dict[str, dict[str, Any]]:
+    from sim.scenario.presets import presets
+
+    return {
+        name: {
+            "summary": f"{_pairs(preset.step_time.model_dump(exclude_defaults=True))}; "
+            f"{preset.source}",
+            **preset.model_dump(exclude={"step_time"}),
+            "step_time": preset.step_time.model_dump(exclude_defaults=True),
+        }
+        for name, preset in presets().items()
+    }
+
+
+def _pairs(numbers: Mapping[Any, float]) -> str:
+    return ", ".join(f"{name} {number:g}" for name, number in numbers.items() if number)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,9 +10,13 @@ import click
 from sim.cli import ExitCode
 
 if TYPE_CHECKING:
+    from sim.scenario.engine import Engine
     from sim.scenario.load import ScenarioSet
     from sim.scenario.schema import Scenario
 
+STEP_TIME = ("stepTime", "stepTimeFrom")
+WIDTH = 96
+NO_BREAK = "\N{NO-BREAK SPACE}"
 DEFAULT_THEORY = Path("scenarios", "theory")
 
 
@@ -29,15 +34,34 @@ DEFAULT_THEORY = Path("scenarios", "theory")
     help=f"Compare podsim with queueing theory; FILE is a folder, {DEFAULT_THEORY.as_posix()} "
     "when missing.",
 )
+@click.option(
+    "--measured",
+    is_flag=True,
+    help="Compare podsim with what real engines did; FILE is a part: recordings, closed-loops or "
+    "batches, all of them when missing.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
-def command(file: Path | None, settings: tuple[str, ...], theory: bool, as_json: bool) -> None:
+def command(
+    file: Path | None, settings: tuple[str, ...], theory: bool, measured: bool, as_json: bool
+) -> None:
     """Check the scenario FILE without running it; list every fault, or what would be run.
 
     With --theory run the scenarios of textbook queues through the whole stack,
     and compare with recursions on the same samples, request by request, then
     with formulas, by 99 % t intervals over seeds. One row per comparison;
     exit code 4, a bug in podsim, when a row is not within its bound.
+
+    With --measured run what was recorded and measured on real GPUs, and compare;
+    again exit code 4 when a bound does not hold.
     """
+    if measured:
+        if theory or settings:
+            raise click.UsageError("--measured is about its own data: give no --theory, no --set")
+        from sim.cli import measured as comparison
+
+        if not comparison.report(None if file is None else str(file), as_json):
+            raise click.exceptions.Exit(ExitCode.INVARIANT)
+        return
     if theory:
         if settings:
             raise click.UsageError("--theory is about its scenarios as they are: give no --set")
@@ -73,12 +97,48 @@ def _variant(scenario: "Scenario") -> dict[str, Any]:
             "replicas": backend.replicas,
             "kv_tokens_per_pod": engine.kv_tokens(),
             "kv_derived": engine.kv_derived,
+            "engine": _engine(engine),
         }
     return {
         "variant": scenario.variant,
         "backends": backends,
         "workloads": {name: spec.kind for name, spec in scenario.workloads.items()},
     }
+
+
+def _engine(engine: "Engine") -> dict[str, Any]:
+    """All settings in effect, those that the file leaves to podsim among them."""
+    from sim.scenario.presets import sourced_step_time, weight_dtype
+
+    step_time = sourced_step_time(engine)
+    settings = engine.model_dump(by_alias=True, exclude={"step_time"}, exclude_none=True)
+    if (stored := weight_dtype(engine)) is not None:
+        settings["weightDtype"] = stored
+    coefficients = step_time.coefficients.model_dump(exclude_defaults=True)
+    return settings | {"stepTime": coefficients, "stepTimeFrom": step_time.origin}
+
+
+def _engine_lines(engine: dict[str, Any]) -> list[str]:
+    settings = {key: value for key, value in engine.items() if key not in STEP_TIME}
+    found = (_pairs(settings), f"stepTime ({engine['stepTimeFrom']}): {_pairs(engine['stepTime'])}")
+    lines = [wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False) for text in found]
+    return [f"    {line.replace(NO_BREAK, ' ')}" for wrapped in lines for line in wrapped]
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key}{NO_BREAK}{_shown(value)}" for key, value in values.items())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_shown(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 1e4 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _as_text(found: dict[str, Any]) -> str:
@@ -96,6 +156,7 @@ def _as_text(found: dict[str, Any]) -> str:
                 f"  backend {name}: {backend['replicas']} x {backend['policy']}, "
                 f"{backend['kv_tokens_per_pod']:,} KV tokens per pod ({origin})"
             )
+            lines += _engine_lines(backend["engine"])
         lines += [f"  workload {name}: {kind}" for name, kind in variant["workloads"].items()]
     lines += [f"warning: {warning}" for warning in found["warnings"]]
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from sim.pod.batch import Batch, Sequence
 from sim.pod.llamacpp.hostcache import HostCache
 from sim.pod.llamacpp.spec import LlamaCpp
 from sim.pod.scheduling import Step
-from sim.request import Reason
+from sim.request import Attempt
 
 EMPTY: Final = Prompt(Node(), 0)
 KEPT_IN_PLACE: Final = 0.5
@@ -35,7 +35,13 @@ class Slot:
 
 
 class Slots:
-    """The slots, the deferred queue and the prompt cache of one pod."""
+    """The slots, the deferred queue and the prompt cache of one pod.
+
+    A step is planned when it starts, and nobody is preempted: so nobody is
+    finishing out of the batch, or sits a step out.
+    """
+
+    plans_ahead: Final = False
 
     def __init__(self, spec: LlamaCpp) -> None:
         self.batch = Batch(block_size=1)
@@ -43,13 +49,13 @@ class Slots:
         self.running: dict[Sequence, Slot] = {}
         self.held = 0  # tokens of KV of the running sequences
         self.capacity = spec.kv_tokens()
+        self.finishing: list[Sequence] = []
+        self.arrivals = 0
         self.preemptions = 0
         self.recomputed_tokens = 0
         self._slots = [Slot(index) for index in range(spec.slots)]
-        self._context_tokens = spec.slot_tokens()
         self._unified = spec.kv_unified
         self._batch_tokens = spec.batch_size
-        self._pass_tokens = spec.ubatch_size
         self._similarity = spec.slot_prompt_similarity
         self._reuses = spec.cache_prompt
         self._host = HostCache(spec.host_tokens()) if spec.cache_ram else None
@@ -57,13 +63,13 @@ class Slots:
         self._launches = 0
         self._releases = 0
 
-    def refusal(self, prompt_tokens: int) -> str | None:
-        """Why a prompt of this length can never be served; None when it can."""
-        return Reason.PROMPT_TOO_LONG if prompt_tokens >= self._context_tokens else None
-
-    def output_limit(self, prompt_tokens: int, output_tokens: int) -> int:
-        """Tokens until prompt and answer fill the context of a slot: there is no context shift."""
-        return min(output_tokens, self._context_tokens - prompt_tokens)
+    def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
+        """A new request waits, to be answered with at most ``limit`` tokens."""
+        wanted = attempt.request.output_tokens
+        sequence = Sequence(attempt, self.arrivals, min(wanted, limit), wanted > limit)
+        self.arrivals += 1
+        self.waiting.append(sequence)
+        return sequence
 
     def decodes_only(self) -> bool:
         """Whether the next steps can be a span: nothing to prefill and no slot for who waits."""
@@ -92,28 +98,45 @@ class Slots:
         filled: list[Sequence] = []
         for sequence in prefilling:
             self._compute(sequence, room - step.prefill_tokens, step, filled)
-        step.passes = -(-(self.batch.decoders + step.prefill_tokens) // self._pass_tokens)
+        step.decoders = self.batch.decoders
+        step.context_tokens = self.batch.context_tokens
         step.admitted, step.failed, step.filled = tuple(admitted), tuple(failed), tuple(filled)
         return step
 
-    def grow(self, steps: int) -> None:
-        """Take the KV of a span of ``steps`` decode steps; it is known to be there."""
+    def take_back(self, step: Step) -> None:
+        """Who is not in an empty step does not run."""
+
+    def complete(self, step: Step) -> list[Sequence]:
+        """What was planned is done; returns who has ended, in slot order."""
+        self.batch.advance(1)
+        ended = self.batch.pop_ended()
+        for sequence in step.filled:
+            if sequence.cancelled:
+                continue
+            sequence.emitted += 1
+            if sequence.emitted < sequence.output_tokens:
+                self.batch.join(sequence)
+            else:
+                ended.append(sequence)
+        return self._in_slot_order(ended)
+
+    def complete_span(self, steps: int) -> list[Sequence]:
+        """The same for a span of ``steps`` decode steps, whose KV is known to be there."""
         self._hold(steps * self.batch.decoders)
+        self.batch.advance(steps)
+        return self._in_slot_order(self.batch.pop_ended())
 
-    def start_decoding(self, sequence: Sequence) -> None:
-        """The prompt of ``sequence`` is computed and it has tokens to go."""
-        self.batch.join(sequence)
-
-    def release(self, sequences: list[Sequence]) -> list[Sequence]:
+    def release(self, sequences: list[Sequence]) -> None:
         """Their slots are idle now, in slot order; what was computed stays in their KV."""
-        slots = sorted(map(self.running.pop, sequences), key=lambda slot: slot.index)
-        return [self._free(slot) for slot in slots]
+        for sequence in self._in_slot_order(sequences):
+            self._free(self.running.pop(sequence), sequence)
 
     # -- slots ----------------------------------------------------------------------------
 
-    def _free(self, slot: Slot) -> Sequence:
-        sequence = slot.sequence
-        assert sequence is not None
+    def _in_slot_order(self, sequences: list[Sequence]) -> list[Sequence]:
+        return sorted(sequences, key=lambda sequence: self.running[sequence].index)
+
+    def _free(self, slot: Slot, sequence: Sequence) -> None:
         if sequence.decoding:
             self.batch.leave(sequence)
         self.held -= sequence.computed
@@ -121,7 +144,6 @@ class Slots:
         slot.sequence = None
         slot.released = self._releases
         self._releases += 1
-        return sequence
 
     def _launch(self, sequence: Sequence) -> Sequence:
         """Give ``sequence`` the slot that suits it best; there is an idle one."""
@@ -203,7 +225,8 @@ class Slots:
 
     def _break_off(self) -> list[Sequence]:
         """A batch that fits nowhere fails all who run, and their slots are cleared."""
-        broken = self.release(list(self.running))
+        broken = self._in_slot_order(list(self.running))
+        self.release(broken)
         for slot in self._slots:
             slot.context = EMPTY
         return broken

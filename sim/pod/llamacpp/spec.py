@@ -19,9 +19,10 @@ class LlamaCpp(Engine):
     """llama.cpp's server: a request has a slot with a context of its own for its whole life.
 
     Give ``ctxSize``, or ``gpu`` and ``model`` to derive it from the catalogue.
-    Each micro batch is a forward pass and costs the step time's ``a``. A slot
-    can go back to any token of its context, as with ``--swa-full`` or a model
-    of full attention; moving contexts to and from host memory takes no time.
+    Each micro batch is a forward pass and costs the step time's ``a`` and
+    ``computed``. A slot can go back to any token of its context, as with
+    ``--swa-full`` or a model of full attention; moving contexts to and from
+    host memory takes no time.
     """
 
     kind: Literal["llamacpp"] = "llamacpp"
@@ -132,7 +133,9 @@ class LlamaCpp(Engine):
         if self.kv_per_token is not None:
             return self.cache_ram / self.kv_per_token
         if self.model in catalog.models():
-            return self.cache_ram / catalog.models()[self.model].kv_per_token
+            model = catalog.models()[self.model]
+            per_token = model.kv_bytes_per_token(self.kv_cache_dtype, self.tensor_parallel)
+            return self.cache_ram / per_token
         message = (
             "the tokens that cacheRam holds are unknown: give kvPerToken, a model of the "
             "catalogue, or cacheRam: 0"

@@ -1,0 +1,76 @@
+"""What ``podsim validate --measured`` prints: a table per comparison, as they come."""
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from sim.validation.figures import Figure, Table
+
+LINE: Final = "{:<44} {:>10} {:>10} {:>9}  {:<8} {}"
+OVERVIEW: Final = "{:<65} {:>7} {:>7} {:>7} {:>7}"
+HEADING: Final = LINE.format("", "predicted", "measured", "error", "bound", "ok")
+
+
+def report(part: str | None, as_json: bool) -> bool:
+    """Print one part of what was measured, or all, beside podsim; whether all bounds hold."""
+    from sim.validation.figures import as_data
+    from sim.validation.measured import validate_measured
+
+    tables: list[Table] = []
+    for table in validate_measured(part):
+        if not as_json:
+            for line in _lines(table, first=not tables):
+                click.echo(line)
+        tables.append(table)
+    if as_json:
+        click.echo(json.dumps(as_data(tables), indent=2, allow_nan=False))
+    else:
+        for line in ("", *overview(tables)):
+            click.echo(line)
+    return all(table.out_of_bounds == 0 for table in tables)
+
+
+def overview(tables: list["Table"]) -> list[str]:
+    """A line per table, and how many bounds do not hold."""
+    found = [OVERVIEW.format("errors", "figures", "median", "p95", "worst")]
+    for table in tables:
+        errors = ["" if error is None else f"{error:.1%}" for error in _errors(table)]
+        found.append(OVERVIEW.format(table.name, len(table.figures), *errors))
+    figures = sum(len(table.figures) for table in tables)
+    failed = sum(table.out_of_bounds for table in tables)
+    return [*found, f"{figures} figures, {failed or 'none'} out of bounds"]
+
+
+def _errors(table: "Table") -> tuple[float | None, ...]:
+    return table.median, table.p95, table.worst
+
+
+def _lines(table: "Table", first: bool) -> list[str]:
+    """A table as text: its name, its figures, the median and the 95th percentile of the errors."""
+    found = [*([HEADING] if first else []), table.name]
+    found += [figure_line(figure) for figure in table.figures]
+    if table.median is not None and table.p95 is not None:
+        bound, ok = _verdict(table.median_bound, table.median_ok)
+        found.append(LINE.format("  median error", "", "", f"{table.median:.1%}", bound, ok))
+        found.append(LINE.format("  p95 error", "", "", f"{table.p95:.1%}", "", ""))
+    found += [f"  {note}" for note in table.notes]
+    return [line.rstrip() for line in found]
+
+
+def figure_line(figure: "Figure") -> str:
+    """One figure as text."""
+    error = "" if figure.error is None else f"{figure.error:+.1%}"
+    what, bound = f"  {figure.what}", _verdict(figure.bound, figure.ok)
+    return LINE.format(
+        what, _value(figure.predicted), _value(figure.measured), error, *bound
+    ).rstrip()
+
+
+def _value(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _verdict(bound: float | None, ok: bool) -> tuple[str, str]:
+    return ("", "") if bound is None else (f"{bound:.0%}", "ok" if ok else "NO")

@@ -1,0 +1,44 @@
+"""Number formats of weights and of the KV cache: what they take, and what multiplies them."""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+WeightDtype: TypeAlias = Literal["bf16", "fp8", "nvfp4", "mxfp4", "int4", "q8_0", "q4_0"]
+KvDtype: TypeAlias = Literal["bf16", "fp8"]
+Arithmetic: TypeAlias = Literal["bf16", "fp8", "fp4"]
+Extent: TypeAlias = Literal["all", "layers", "experts"]
+
+KV_BYTES: Final[dict[KvDtype, float]] = {"bf16": 2.0, "fp8": 1.0}
+"""Bytes of one key or value element."""
+
+
+@dataclass(frozen=True)
+class WeightFormat:
+    """A way to store weights.
+
+    ``bits`` per weight, scales included. ``extent`` is what is stored so, the
+    rest being bf16: all matrices, those of the layers (embedding and output
+    head stay bf16), or those of the experts. ``arithmetic`` multiplies them on
+    a GPU that has what it ``requires``; any other GPU unpacks them to bf16.
+    """
+
+    bits: float
+    extent: Extent
+    arithmetic: Arithmetic
+    requires: Arithmetic
+
+
+WEIGHT_FORMATS: Final[dict[WeightDtype, WeightFormat]] = {
+    "bf16": WeightFormat(16, "all", "bf16", requires="bf16"),
+    "fp8": WeightFormat(8, "layers", "fp8", requires="fp8"),
+    # 4 bits and an 8-bit scale for 16 weights.
+    "nvfp4": WeightFormat(4.5, "layers", "fp4", requires="fp4"),
+    # 4 bits and an 8-bit scale for 32 weights; gpt-oss has its experts so.
+    # GPUs with fp4 multiply them with 8-bit activations, at the rate of fp8.
+    "mxfp4": WeightFormat(4.25, "experts", "fp8", requires="fp4"),
+    # AWQ and GPTQ: 4 bits, a 16-bit scale and a 4-bit zero for 128 weights; only stored so.
+    "int4": WeightFormat(4.15625, "layers", "bf16", requires="bf16"),
+    # llama.cpp: 8 or 4 bits and a 16-bit scale for 32 weights.
+    "q8_0": WeightFormat(8.5, "all", "bf16", requires="bf16"),
+    "q4_0": WeightFormat(4.5, "all", "bf16", requires="bf16"),
+}

@@ -1,0 +1,109 @@
+"""Where the step time of an engine is from: its own coefficients, a preset, or data sheets."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from pydantic import Field
+
+from sim.errors import Fault, ScenarioError
+from sim.scenario.catalog import gpus, models, read, unknown
+from sim.scenario.dtypes import KvDtype, WeightDtype
+from sim.scenario.engine import Engine, StepTime
+from sim.scenario.fields import DottedName, Model, Text
+from sim.scenario.roofline import Machine, UnknownAllReduceError, derive
+
+Origin = Literal["given", "preset", "derived"]
+
+
+class Preset(Model):
+    """Step-time coefficients of one model on one machine, with their source."""
+
+    model: DottedName
+    gpu: DottedName
+    tensor_parallel: int
+    weight_dtype: WeightDtype
+    kv_cache_dtype: KvDtype = "bf16"
+    step_time: StepTime = Field(description="Coefficients in ms.")
+    source: Text = Field(description="Where they are from.")
+
+
+@dataclass(frozen=True)
+class SourcedStepTime:
+    """The coefficients in effect, and where they are from."""
+
+    coefficients: StepTime
+    origin: Origin
+
+
+@cache
+def presets() -> dict[str, Preset]:
+    """The presets by name, sorted; read when first asked for."""
+    return read("engines.yaml", Preset)
+
+
+def step_time(engine: Engine) -> StepTime:
+    """The coefficients in effect; raises as ``sourced_step_time``."""
+    return sourced_step_time(engine).coefficients
+
+
+def sourced_step_time(engine: Engine) -> SourcedStepTime:
+    """The coefficients of ``engine``: as given, of its preset, or derived from data sheets.
+
+    Raises ``ScenarioError`` for a preset that is not there or is about another
+    engine than this one, and when data sheets are not enough; the fault's path
+    is the key of the engine.
+    """
+    if isinstance(engine.step_time, StepTime):
+        return SourcedStepTime(engine.step_time, "given")
+    if engine.step_time is None:
+        return SourcedStepTime(_derived(engine), "derived")
+    faults = unknown("stepTime", engine.step_time, presets())
+    if not faults:
+        preset = presets()[engine.step_time]
+        faults = _contradictions(engine, engine.step_time, preset)
+        if not faults:
+            return SourcedStepTime(preset.step_time, "preset")
+    raise ScenarioError(faults)
+
+
+def _derived(engine: Engine) -> StepTime:
+    assert engine.gpu is not None and engine.model is not None
+    faults = unknown("gpu", engine.gpu, gpus()) + unknown("model", engine.model, models())
+    if faults:
+        raise ScenarioError(faults)
+    model, gpu = models()[engine.model], gpus()[engine.gpu]
+    dtype = engine.weight_dtype or model.weight_dtype
+    machine = Machine(gpu, engine.tensor_parallel, dtype, engine.kv_cache_dtype)
+    try:
+        return derive(model, machine)
+    except UnknownAllReduceError:
+        message = (
+            f"nothing is known of an all-reduce between {engine.tensor_parallel} {engine.gpu}, "
+            "which the step time takes in: give stepTime"
+        )
+        raise ScenarioError([Fault("engine", 0, 0, "tensorParallel", message)]) from None
+
+
+def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
+    """What the engine says otherwise than its preset; generations of one size are one model."""
+    pairs = [
+        ("gpu", engine.gpu, preset.gpu),
+        ("tensorParallel", engine.tensor_parallel, preset.tensor_parallel),
+        ("weightDtype", weight_dtype(engine), preset.weight_dtype),
+        ("kvCacheDtype", engine.kv_cache_dtype, preset.kv_cache_dtype),
+    ]
+    if models().get(engine.model or "") != models()[preset.model]:
+        pairs.insert(0, ("model", engine.model, preset.model))
+    return [
+        Fault("engine", 0, 0, key, f"must be {wanted}, as in preset {name}; got {found}")
+        for key, found, wanted in pairs
+        if found not in (None, wanted)
+    ]
+
+
+def weight_dtype(engine: Engine) -> WeightDtype | None:
+    """The format of the weights: as given, or that of the catalogue's model; None if unknown."""
+    if engine.weight_dtype is not None or engine.model not in models():
+        return engine.weight_dtype
+    return models()[engine.model].weight_dtype

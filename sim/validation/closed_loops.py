@@ -1,0 +1,226 @@
+"""Closed-loop benchmarks of real engines, beside podsim with step times from data sheets.
+
+InferenceX (formerly InferenceMAX) keeps C clients busy until 10 C requests are
+answered; all begin at once. Prompts and answers have from 0.8 of a nominal
+length to all of it. Engines are set up as its scripts do; the KV format changed
+over time and is not recorded, so both are tried.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from sim.results import arrow
+from sim.results.result import RunResult
+from sim.runner import run_set
+from sim.scenario.dtypes import KvDtype, WeightDtype
+from sim.scenario.load import ScenarioSet, load_dict
+from sim.validation.figures import Figure, Table
+
+FRONT_END: Final = {"perRequest": "15.6ms", "perPromptToken": "1.33us"}
+"""HTTP and tokenising before a prompt reaches the scheduler (engine semantics, 6).
+
+BLIS's figure per request, and 0.1 s for a prompt of 75k.
+"""
+
+ENGINE: Final = {
+    "gpuMemoryUtilization": 0.9,
+    "asyncScheduling": True,
+    "enablePrefixCaching": False,
+    "maxNumBatchedTokens": 8192,
+    "frontEnd": FRONT_END,
+}
+"""How the scripts set up vLLM, apart from what differs between rows."""
+
+REQUESTS_PER_CLIENT: Final = 10
+SHORTEST: Final = 0.8
+
+TTFT_BOUND: Final = 0.15
+TPOT_BOUND: Final = 0.08
+
+NOT_INFERENCEX: Final = "0.12.0"
+"""The vLLM version of rows that are not from this benchmark.
+
+Their lengths and numbers of clients are not its, and their mean TTFT is less
+than the burst at its start would take at the peak of the GPU.
+"""
+
+MOST_CLIENTS: Final = 512
+"""Clients of the rows whose engines were set up for fewer."""
+
+OTHER: Final = (
+    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not",
+    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates",
+)
+
+CAPPED: Final = (
+    "measured TPOT is that of few sequences, and TTFT nearly all of the time: these engines ran",
+    "far fewer than their clients at once; how many is not recorded",
+)
+
+
+class Loop(NamedTuple):
+    """One row of the benchmark: who ran what, and the means over its requests."""
+
+    model: str
+    gpu: str
+    tensor_parallel: int
+    weight_dtype: WeightDtype
+    isl: int
+    osl: int
+    clients: int
+    ttft_ms: float
+    tpot_ms: float
+    vllm: str
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others of its group."""
+        machine = f"{self.gpu}x{self.tensor_parallel}"
+        return f"{self.model} {machine} {self.isl}/{self.osl} {self.clients} clients"
+
+
+class Group(NamedTuple):
+    """Rows that are reported together; ``judged`` for those with bounds."""
+
+    name: str
+    loops: tuple[Loop, ...]
+    kv_dtype: KvDtype
+    judged: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Prediction(NamedTuple):
+    """Means over the requests of a simulated benchmark."""
+
+    ttft_ms: float
+    tpot_ms: float
+
+
+def tables() -> Iterator[Table]:
+    """Two tables per group of rows: TTFT and TPOT."""
+    for group in groups(loops()):
+        yield from compare(group)
+
+
+def loops() -> tuple[Loop, ...]:
+    """The benchmark's rows that are shipped: vLLM on B200, H200 and H100."""
+    text = (files("sim") / "data" / "measured" / "closed_loops.csv").read_text(encoding="utf-8")
+    return tuple(_loop(row) for row in csv.DictReader(text.splitlines()))
+
+
+def groups(rows: Iterable[Loop]) -> Iterator[Group]:
+    """Dense models by KV format, judged by bf16; then what is only reported."""
+    rows = tuple(rows)
+    apart = tuple(row for row in rows if row.vllm == NOT_INFERENCEX)
+    ours = [row for row in rows if row.vllm != NOT_INFERENCEX]
+    by_dtype = {
+        dtype: tuple(row for row in ours if row.weight_dtype == dtype)
+        for dtype in dict.fromkeys(row.weight_dtype for row in ours)
+    }
+    dense = by_dtype["fp8"]
+    yield Group("dense, fp8 weights, bf16 KV cache", dense, "bf16", judged=True)
+    yield Group("dense, fp8 weights, fp8 KV cache", dense, "fp8")
+    yield Group("dense, fp8 weights, another benchmark", apart, "bf16", notes=OTHER)
+    yield Group("dense, nvfp4 weights, bf16 KV cache", by_dtype["nvfp4"], "bf16")
+    yield Group("dense, nvfp4 weights, fp8 KV cache", by_dtype["nvfp4"], "fp8")
+    capped = [row for row in by_dtype["mxfp4"] if row.clients == MOST_CLIENTS]
+    free = tuple(row for row in by_dtype["mxfp4"] if row not in capped)
+    yield Group("experts, mxfp4 weights, bf16 KV cache", free, "bf16")
+    name = f"experts, {MOST_CLIENTS} clients, bf16 KV cache"
+    yield Group(name, tuple(capped), "bf16", notes=CAPPED)
+
+
+def compare(group: Group) -> Iterator[Table]:
+    """The tables of one group, run in this process: a row takes a fraction of a second."""
+    runs = run_set(scenario(group.loops, group.kv_dtype)).runs
+    found = [predict(run) for run in runs]
+    for what, bound in (("ttft_ms", TTFT_BOUND), ("tpot_ms", TPOT_BOUND)):
+        figures = tuple(
+            Figure(loop.name, getattr(predicted, what), getattr(loop, what))
+            for loop, predicted in zip(group.loops, found)
+        )
+        name = f"closed loops, {group.name}: {what.upper().replace('_MS', ', ms')}"
+        yield Table(name, figures, bound if group.judged else None, group.notes)
+
+
+def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:
+    """The benchmark of ``rows``, one variant each, as a scenario file would say it.
+
+    A client is an agent whose sessions have one turn, and who does not think.
+    """
+    variants = [_variant(row, kv_dtype) for row in rows]
+    data = {
+        "name": "closed-loops",
+        "engines": {"vllm": ENGINE},
+        "backends": {"pod": {"engine": "vllm"}},
+        "router": {
+            "rules": [{"name": "all", "backends": ["pod"]}],
+            "metrics": {"pollInterval": "1h"},
+        },
+        "workloads": {
+            "clients": {
+                "kind": "agents",
+                "ramp": "0s",
+                "sessionsPerAgent": REQUESTS_PER_CLIENT,
+                "turns": 1,
+                "freshShare": 1,
+                "sharedPrefix": {"tokens": 0, "families": 1},
+                "growth": 1,
+                "think": "0s",
+                "maxContext": "1M",
+            }
+        },
+        "variants": {f"row-{index}": variant for index, variant in enumerate(variants)},
+    }
+    return load_dict(data)
+
+
+def predict(run: RunResult) -> Prediction:
+    """The means of a run, as the benchmark's client sees them."""
+    table = run.requests_table
+    first_s = arrow.numbers(table, "first_token_s")
+    ttft_s = first_s - arrow.numbers(table, "arrival_s")
+    after_first = arrow.whole(table, "output_tokens") - 1
+    tpot_s = (arrow.numbers(table, "end_s") - first_s) / after_first
+    return Prediction(1e3 * float(np.mean(ttft_s)), 1e3 * float(np.mean(tpot_s)))
+
+
+def _variant(loop: Loop, kv_dtype: KvDtype) -> dict[str, Any]:
+    engine = {
+        "model": loop.model,
+        "gpu": loop.gpu,
+        "tensorParallel": loop.tensor_parallel,
+        "weightDtype": loop.weight_dtype,
+        "kvCacheDtype": kv_dtype,
+        "maxNumSeqs": loop.clients,
+    }
+    clients = {
+        "agents": loop.clients,
+        "freshPrompt": _lengths(loop.isl),
+        "output": _lengths(loop.osl),
+    }
+    changes = {f"engines.vllm.{key}": value for key, value in engine.items()}
+    return changes | {f"workloads.clients.{key}": value for key, value in clients.items()}
+
+
+def _lengths(nominal: int) -> dict[str, Any]:
+    return {"uniform": {"min": int(SHORTEST * nominal), "max": nominal}}
+
+
+def _loop(row: dict[str, str]) -> Loop:
+    return Loop(
+        row["model"],
+        row["gpu"],
+        int(row["tensor_parallel"]),
+        cast(WeightDtype, row["weight_dtype"]),
+        int(row["isl"]),
+        int(row["osl"]),
+        int(row["clients"]),
+        float(row["ttft_ms"]),
+        float(row["tpot_ms"]),
+        row["vllm"],
+    )

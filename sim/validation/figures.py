@@ -1,0 +1,105 @@
+"""What podsim predicts beside what somebody measured, and how far apart the two are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One quantity. None: podsim has no answer, or nobody measured it.
+
+    ``bound`` is the largest error that is allowed, as a ratio; None where the
+    error is only reported.
+    """
+
+    what: str
+    predicted: float | None
+    measured: float | None
+    bound: float | None = None
+
+    @property
+    def error(self) -> float | None:
+        """Predicted over measured, less 1; None when either is missing or nothing was measured."""
+        if self.predicted is None or not self.measured:
+            return None
+        return self.predicted / self.measured - 1.0
+
+    @property
+    def ok(self) -> bool:
+        """Within its bound, if it has one."""
+        return self.bound is None or (self.error is not None and abs(self.error) <= self.bound)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures that belong together: one machine, one recording, one way to get step times.
+
+    ``median_bound`` is the largest median of the errors that is allowed, as a
+    ratio; ``notes`` say in words what no figure does.
+    """
+
+    name: str
+    figures: tuple[Figure, ...]
+    median_bound: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def median(self) -> float | None:
+        """Median of the sizes of the errors."""
+        return self._percentile(50.0)
+
+    @property
+    def p95(self) -> float | None:
+        """95th percentile of the sizes of the errors."""
+        return self._percentile(95.0)
+
+    @property
+    def worst(self) -> float | None:
+        """The largest of the sizes of the errors."""
+        return self._percentile(100.0)
+
+    @property
+    def median_ok(self) -> bool:
+        """The median is within its bound, if it has one."""
+        if self.median_bound is None:
+            return True
+        return self.median is not None and self.median <= self.median_bound
+
+    @property
+    def out_of_bounds(self) -> int:
+        """How many bounds do not hold."""
+        return sum(not figure.ok for figure in self.figures) + (not self.median_ok)
+
+    def _percentile(self, percent: float) -> float | None:
+        sizes = [abs(figure.error) for figure in self.figures if figure.error is not None]
+        return float(np.percentile(sizes, percent)) if sizes else None
+
+
+def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
+    """The tables as JSON can hold them."""
+    return [
+        {
+            "table": table.name,
+            "notes": list(table.notes),
+            "median_error": table.median,
+            "p95_error": table.p95,
+            "worst_error": table.worst,
+            "median_bound": table.median_bound,
+            "ok": table.out_of_bounds == 0,
+            "figures": [
+                {
+                    "what": figure.what,
+                    "predicted": figure.predicted,
+                    "measured": figure.measured,
+                    "error": figure.error,
+                    "bound": figure.bound,
+                    "ok": figure.ok,
+                }
+                for figure in table.figures
+            ],
+        }
+        for table in tables
+    ]

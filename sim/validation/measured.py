@@ -1,0 +1,28 @@
+"""podsim beside what others have measured: ``podsim validate --measured``."""
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from sim.errors import UserError
+from sim.validation import batches, closed_loops, recordings
+from sim.validation.figures import Table
+
+Part: TypeAlias = Callable[[], Iterator[Table]]
+
+PARTS: Final[dict[str, Part]] = {
+    "recordings": recordings.tables,
+    "closed-loops": closed_loops.tables,
+    "batches": batches.tables,
+}
+"""What is compared, in this order; each part yields its tables as they are done."""
+
+
+def validate_measured(part: str | None = None) -> Iterator[Table]:
+    """The tables of one part, or of all.
+
+    Raises ``UserError`` for a part that is not there.
+    """
+    if part is not None and part not in PARTS:
+        raise UserError(f"{part}: no such part; name one of {', '.join(PARTS)}, or none for all")
+    for name in PARTS if part is None else (part,):
+        yield from PARTS[name]()

@@ -1,0 +1,50 @@
+"""What every workload may say of its clients, and how a client sends a request."""
+
+from functools import partial
+from math import inf
+from typing import TypeAlias
+
+from pydantic import Field
+
+from sim.kernel import Order
+from sim.ports import WorkloadContext
+from sim.request import Request
+from sim.scenario.fields import Model, PositiveDuration, count
+
+Priority: TypeAlias = count(-1000, 1000)  # type: ignore[valid-type]
+
+
+class ClientSpec(Model):
+    """Keys of all workloads."""
+
+    priority: Priority = Field(
+        default=0,
+        description="Of two waiting requests the one of the lower number is the more urgent, for "
+        "engines with `schedulingPolicy: priority`.",
+    )
+    client_timeout: PositiveDuration | None = Field(
+        default=None,
+        description="A client leaves when its answer is not complete so long after the request "
+        "was sent; clients wait for ever when missing.",
+    )
+
+
+class Clients:
+    """The clients of one workload."""
+
+    def __init__(self, spec: ClientSpec, context: WorkloadContext) -> None:
+        self._context = context
+        self._priority = spec.priority
+        self._timeout_s = inf if spec.client_timeout is None else spec.client_timeout
+
+    def send(
+        self, request: Request, priority: int | None = None, leaves_after_s: float = inf
+    ) -> None:
+        """Submit ``request`` now; its client leaves at its timeout, or before."""
+        request.priority = self._priority if priority is None else priority
+        proxy, kernel = self._context.proxy, self._context.kernel
+        waits_s = self._timeout_s if self._timeout_s < leaves_after_s else leaves_after_s
+        if waits_s < inf:
+            leave = partial(proxy.cancel, request)
+            kernel.at(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)
+        proxy.submit(request)

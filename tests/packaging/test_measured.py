@@ -1,0 +1,70 @@
+"""The figures beside real engines that the documents show are those that podsim finds."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.cli.measured import figure_line
+from sim.validation.closed_loops import compare, groups, loops
+
+ROOT = Path(__file__).parents[2]
+
+
+def printed_of(part: str) -> str:
+    """What the command prints, whether or not all bounds hold."""
+    command = [sys.executable, "-m", "sim.cli", "validate", "--measured", part]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+def stored(part: str) -> str:
+    return (ROOT / f"docs/measured/{part}.txt").read_text("utf-8")
+
+
+def shown(part: str) -> str:
+    """The overview in the architecture."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    (found,) = re.findall(rf"<!-- {part} -->\n```text\n(.*?)```\n<!-- end -->", text, re.DOTALL)
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    return printed_of("recordings")
+
+
+def test_the_text_of_the_recordings_is_what_podsim_prints(printed):
+    """podsim validate --measured recordings > docs/measured/recordings.txt was forgotten."""
+    assert stored("recordings") == printed
+
+
+def test_the_architecture_shows_its_overview(printed):
+    """A reader would be told of errors that podsim does not have, or no longer."""
+    assert shown("recordings") == printed.split("\n\n")[-1]
+
+
+def test_the_text_of_the_batches_is_what_podsim_prints():
+    """podsim validate --measured batches > docs/measured/batches.txt was forgotten."""
+    assert stored("batches") == printed_of("batches")
+
+
+def test_the_text_of_the_closed_loops_is_what_podsim_finds():
+    """podsim validate --measured closed-loops > docs/measured/closed-loops.txt was forgotten.
+
+    The whole takes a minute, so every 40th row of each group is looked at.
+    """
+    kept = iter(stored("closed-loops").split("closed loops, ")[1:])
+    for group in groups(loops()):
+        some = group._replace(loops=group.loops[::40])
+        for table, section in zip(compare(some), kept):
+            lines = section.splitlines()
+            assert f"closed loops, {lines[0]}" == table.name
+            assert all(figure_line(figure) in lines for figure in table.figures)
+
+
+@pytest.mark.parametrize("part", ["closed-loops", "batches"])
+def test_the_architecture_shows_the_overview_of_its_text(part):
+    """A reader would be told of other errors than the whole text shows."""
+    assert shown(part) == stored(part).split("\n\n")[-1]
