@@ -8,7 +8,7 @@ from sim import registry as registries
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
 from sim.pod.pod import Pod
-from sim.ports import PodPort, Workload, WorkloadContext
+from sim.ports import PodObserver, PodPort, Workload, WorkloadContext
 from sim.record import Recorder
 from sim.request import Request
 from sim.results.result import PodTotals, RunFacts
@@ -26,7 +26,13 @@ WATCH_S = 3600.0
 class Cluster:
     """Everything of one run. Build it, ``run`` it once, then read ``recorder`` and ``facts``."""
 
-    def __init__(self, scenario: Scenario, seed: int, directory: Path) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        directory: Path,
+        observer: PodObserver | None = None,
+    ) -> None:
         self.kernel = Kernel()
         self.recorder = Recorder()
         self.streams = Streams(seed)
@@ -40,6 +46,8 @@ class Cluster:
         self.pods = [
             Pod(f"{name}-{index}", engine, blocks, self.kernel) for index in range(backend.replicas)
         ]
+        for pod in self.pods:
+            pod.observer = observer
         self._gpus = backend.replicas * engine.tensor_parallel
         ports: list[PodPort] = list(self.pods)
         columns = PodColumns([pod.name for pod in self.pods])
@@ -77,6 +85,8 @@ class Cluster:
         self._closed = self._totals()
         if drain and window.measure is not None:
             self._drain(on_tick)
+        for pod in self.pods:
+            pod.report()
         return self._facts(window.warmup, window_end_s)
 
     # -- building -------------------------------------------------------------------------

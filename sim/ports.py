@@ -18,6 +18,38 @@ class Published(NamedTuple):
     kv_usage: float
 
 
+class StepReport(NamedTuple):
+    """What a pod did in one step, or in a span of decode steps; times are seconds.
+
+    ``decoders`` sequences decoded in each of the steps, and read
+    ``context_tokens`` in the first. ``chunks`` are request ids and the prompt
+    tokens that were computed for them, ``preempted`` the ids of the requests
+    that the scheduling of the step threw out. ``waiting`` and ``running`` are
+    as that scheduling left them; ``kv_usage`` is the share of the KV blocks that
+    requests held at the end, before those that ended gave theirs back.
+    """
+
+    pod: str
+    start_s: float
+    end_s: float
+    steps: int
+    prefill_tokens: int
+    decoders: int
+    context_tokens: int
+    waiting: int
+    running: int
+    kv_usage: float
+    chunks: tuple[tuple[int, int], ...]
+    preempted: tuple[int, ...]
+
+
+class PodObserver(Protocol):
+    """Who watches pods at work: told once a step or span, never per token; changes nothing."""
+
+    def stepped(self, report: StepReport) -> None:
+        """A step or span is over, or is cut off in flight by the end of the run."""
+
+
 class PodPort(Protocol):
     """A pod as a proxy sees it."""
 

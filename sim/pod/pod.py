@@ -10,9 +10,10 @@ from functools import partial
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
 from sim.pod.batch import Sequence
+from sim.pod.report import step_report
 from sim.pod.scheduler import Scheduler, Step
 from sim.pod.steptime import Span, StepTime
-from sim.ports import Published
+from sim.ports import PodObserver, Published
 from sim.request import Attempt, HttpStatus, Reason, Status
 from sim.results.result import PodTotals
 from sim.scenario.schema import Engine
@@ -23,6 +24,7 @@ class Pod:
 
     def __init__(self, name: str, engine: Engine, kv_blocks: int, kernel: Kernel) -> None:
         self.name = name
+        self.observer: PodObserver | None = None
         self._kernel = kernel
         self._steptime = StepTime(engine.step_time)
         self._scheduler = Scheduler(engine, kv_blocks)
@@ -120,6 +122,20 @@ class Pod:
             busy_s,
         )
 
+    def report(self) -> None:
+        """Tell the observer, if there is one, of the steps in flight, up to their planned end."""
+        if self.observer is not None and self._steps:
+            report = step_report(
+                self.name,
+                self._start_s,
+                self._end_s,
+                self._steps,
+                self._step,
+                self._waiting_scheduled,
+                self._scheduler,
+            )
+            self.observer.stepped(report)
+
     # -- planning -------------------------------------------------------------------------
 
     def _plan_at(self, start_s: float) -> None:
@@ -190,6 +206,7 @@ class Pod:
         now_s, steps, step = self._end_s, self._steps, self._step
         if step is None:
             scheduler.grow(steps)
+        self.report()
         self._finished_steps += steps
         self._busy_s += now_s - self._start_s
         self._emitted += steps * batch.decoders

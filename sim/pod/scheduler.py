@@ -6,7 +6,7 @@ clock; ``sim.pod.pod`` binds it to one.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sim.content import Node, Segment, path
 from sim.extents import ExtentStore
@@ -23,7 +23,8 @@ class Step:
     pairs: float = 0.0  # query-key pairs of the prefill chunks, causal
     filled: tuple[Sequence, ...] = ()  # prefill complete with this step: they sample a token
     admitted: tuple[Sequence, ...] = ()
-    preempted: bool = False
+    chunks: list[tuple[Sequence, int]] = field(default_factory=list)  # of prompts, in tokens
+    preempted: list[Sequence] = field(default_factory=list)
 
 
 class Scheduler:
@@ -166,6 +167,7 @@ class Scheduler:
         sequence.computed = end
         self._write(sequence, sequence.computed)
         step.prefill_tokens += chunk
+        step.chunks.append((sequence, chunk))
         step.pairs += chunk * (start + chunk / 2)
         if end == sequence.target:
             filled.append(sequence)
@@ -245,7 +247,7 @@ class Scheduler:
         sequence.attempt.preemptions += 1
         self.preemptions += 1
         self.waiting.appendleft(sequence)
-        step.preempted = True
+        step.preempted.append(sequence)
         return sequence
 
     def _catch_up(self, node: Node, ahead: int) -> None:
