@@ -7,16 +7,14 @@ from pathlib import Path
 from sim import registry as registries
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
-from sim.pod.pod import Pod
-from sim.ports import PodObserver, PodPort, Workload, WorkloadContext
+from sim.ports import PodObserver, PodPort, PodTotals, Workload, WorkloadContext
 from sim.record import Recorder
 from sim.request import Request
-from sim.results.result import PodTotals, RunFacts
+from sim.results.result import RunFacts
 from sim.rng import Streams
 from sim.router.proxy import Proxy
 from sim.router.signals import PodColumns, Poller
 from sim.router.views import Policy, PolicyContext
-from sim.scenario.catalog import kv_blocks
 from sim.scenario.schema import Backend, Scenario
 
 PROXY_NAME = "proxy-0"
@@ -42,20 +40,20 @@ class Cluster:
         backend = scenario.backends[name]
         engine = scenario.engines[backend.engine]
         self._engine = engine
-        blocks = kv_blocks(engine)
-        self.pods = [
-            Pod(f"{name}-{index}", engine, blocks, self.kernel) for index in range(backend.replicas)
+        family = self._families.engines[engine.kind]
+        names = (f"{name}-{index}" for index in range(backend.replicas))
+        self.pods: list[PodPort] = [
+            family.implementation(pod, engine, self.kernel) for pod in names
         ]
         for pod in self.pods:
             pod.observer = observer
         self._gpus = backend.replicas * engine.tensor_parallel
-        ports: list[PodPort] = list(self.pods)
         columns = PodColumns([pod.name for pod in self.pods])
         self._policy = self._make_policy(name, backend)
         interval_s = scenario.router.metrics.poll_interval
-        self._poller = Poller(ports, columns, interval_s, self.kernel, self.recorder)
+        self._poller = Poller(self.pods, columns, interval_s, self.kernel, self.recorder)
         self.proxy = Proxy(
-            PROXY_NAME, name, ports, columns, self._policy, self.kernel, self.recorder
+            PROXY_NAME, name, self.pods, columns, self._policy, self.kernel, self.recorder
         )
         self._workloads = self._make_workloads(directory)
         self._unfinished = len(self._workloads)

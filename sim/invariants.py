@@ -26,10 +26,11 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
+from sim.ports import PodTotals
 from sim.request import HttpStatus, Status
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Table, Texts
-from sim.results.result import PodTotals, RunResult
+from sim.results.result import RunResult
 from sim.stats import Floats, present_at
 
 EXAMPLES: Final = 3

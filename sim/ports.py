@@ -50,10 +50,23 @@ class PodObserver(Protocol):
         """A step or span is over, or is cut off in flight by the end of the run."""
 
 
+@dataclass(frozen=True, slots=True)
+class PodTotals:
+    """Running totals of one pod since the start of the run."""
+
+    emitted_tokens: int = 0
+    computed_tokens: int = 0  # prefill tokens computed, recomputation included
+    recomputed_tokens: int = 0
+    preemptions: int = 0
+    steps: int = 0
+    busy_s: float = 0.0
+
+
 class PodPort(Protocol):
-    """A pod as a proxy sees it."""
+    """A pod as a proxy sees it; ``observer``, if it has one, hears of each of its steps."""
 
     name: str
+    observer: PodObserver | None
 
     def submit(self, attempt: Attempt) -> None:
         """Take an attempt; a refusal ends it before this returns."""
@@ -63,6 +76,12 @@ class PodPort(Protocol):
 
     def published(self, now_s: float) -> Published:
         """Answer a metrics poll."""
+
+    def totals(self, now_s: float) -> PodTotals:
+        """Running totals of all before ``now_s``, which must be the present instant."""
+
+    def report(self) -> None:
+        """Tell the observer of the step or span in flight, up to its planned end."""
 
 
 class ProxyPort(Protocol):

@@ -12,22 +12,23 @@ from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
 from sim.pod.batch import Sequence
 from sim.pod.report import step_report
 from sim.pod.scheduler import Scheduler, Step
+from sim.pod.spec import Vllm
 from sim.pod.steptime import Span, StepTime
-from sim.ports import PodObserver, Published
+from sim.ports import PodObserver, PodTotals, Published
+from sim.registry import family
 from sim.request import Attempt, HttpStatus, Reason, Status
-from sim.results.result import PodTotals
-from sim.scenario.schema import Engine
 
 
+@family(Vllm)
 class Pod:
     """One engine process with its KV cache."""
 
-    def __init__(self, name: str, engine: Engine, kv_blocks: int, kernel: Kernel) -> None:
+    def __init__(self, name: str, engine: Vllm, kernel: Kernel) -> None:
         self.name = name
         self.observer: PodObserver | None = None
         self._kernel = kernel
         self._steptime = StepTime(engine.step_time)
-        self._scheduler = Scheduler(engine, kv_blocks)
+        self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
         self._sequences: dict[Attempt, Sequence] = {}
         self._start_s = 0.0  # of the step or span in flight
@@ -123,7 +124,7 @@ class Pod:
         )
 
     def report(self) -> None:
-        """Tell the observer, if there is one, of the steps in flight, up to their planned end."""
+        """Tell the observer, if any, of the step or span in flight, up to its planned end."""
         if self.observer is not None and self._steps:
             report = step_report(
                 self.name,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from sim.content import Node, Segment, path
 from sim.extents import ExtentStore
 from sim.pod.batch import Batch, Sequence
+from sim.pod.spec import Vllm, kv_blocks
 from sim.request import Reason
-from sim.scenario.schema import Engine
 
 
 @dataclass(slots=True)
@@ -30,8 +30,9 @@ class Step:
 class Scheduler:
     """The queues, the batch and the KV cache of one pod."""
 
-    def __init__(self, engine: Engine, kv_blocks: int) -> None:
-        self.store = ExtentStore(kv_blocks, engine.block_size)
+    def __init__(self, engine: Vllm) -> None:
+        blocks = kv_blocks(engine)
+        self.store = ExtentStore(blocks, engine.block_size)
         self.batch = Batch(engine.block_size)
         self.waiting: deque[Sequence] = deque()
         self.running: dict[Sequence, None] = {}  # in order of admission
@@ -44,7 +45,7 @@ class Scheduler:
         self._caching = engine.enable_prefix_caching
         self._block_size = engine.block_size
         self._budget = engine.max_num_batched_tokens
-        pod_tokens = kv_blocks * engine.block_size
+        pod_tokens = blocks * engine.block_size
         model_tokens = engine.max_model_len or pod_tokens + 1
         self._longest_prompt = min(model_tokens, pod_tokens)
         # The last token of a sequence is never fed back: it needs no KV.

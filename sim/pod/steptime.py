@@ -2,7 +2,7 @@
 
 from math import sqrt
 
-from sim.scenario.schema import StepTime as Coefficients
+from sim.scenario.engine import StepTime as Coefficients
 
 
 class StepTime:

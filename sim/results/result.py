@@ -3,23 +3,12 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sim.ports import PodTotals
 from sim.results import arrow
 from sim.results.arrow import Table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, slots=True)
-class PodTotals:
-    """Running totals of one pod since the start of the run."""
-
-    emitted_tokens: int = 0
-    computed_tokens: int = 0  # prefill tokens computed, recomputation included
-    recomputed_tokens: int = 0
-    preemptions: int = 0
-    steps: int = 0
-    busy_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from typing import Any, Final
 import numpy as np
 
 from sim.errors import UserError
+from sim.ports import PodTotals
 from sim.results import arrow
 from sim.results.digest import digest
-from sim.results.result import PodTotals, RunFacts, RunResult
+from sim.results.result import RunFacts, RunResult
 from sim.results.tables import PLACEMENTS, PODS, REQUESTS, Tables
 from sim.results.tables import fields as schema
 

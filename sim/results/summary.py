@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from sim.ports import PodTotals
 from sim.request import Outcome, Status
 from sim.results import arrow
 from sim.results.arrow import Mask, Table, Texts
 from sim.results.metrics import DISTRIBUTIONS
-from sim.results.result import PodTotals, RunFacts
+from sim.results.result import RunFacts
 from sim.results.tables import Tables
 from sim.stats import Floats, Sample
 

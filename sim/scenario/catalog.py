@@ -1,6 +1,5 @@
 """GPUs and models that podsim knows, and the KV capacity that follows from them."""
 
-import math
 from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
@@ -9,9 +8,9 @@ from typing import Final, TypeVar
 from pydantic import Field, ValidationError
 
 from sim.errors import Fault, ScenarioError
+from sim.scenario.engine import Engine
 from sim.scenario.fields import Bytes, Model, Text
 from sim.scenario.nodes import Mapping, entries, plain
-from sim.scenario.schema import Engine
 from sim.scenario.suggest import suggestion
 from sim.scenario.textfile import decode
 from sim.scenario.translate import translate
@@ -49,49 +48,55 @@ def models() -> dict[str, ModelWeights]:
     return _read("models.yaml", ModelWeights)
 
 
-def kv_blocks(engine: Engine) -> int:
-    """KV blocks of one pod: as given, or what the GPUs' memory leaves beside the weights.
+def check_names(engine: Engine, gpu_only: bool = False) -> None:
+    """Raise ``ScenarioError`` for a gpu or a model that is not in the catalogue.
 
-    (gpuMemoryUtilization x tensorParallel x memory - weights - tensorParallel
-    x workspace) / bytes per token / blockSize, rounded down. Raises
-    ``ScenarioError`` for a GPU that is not in the catalogue, for a model that
-    is not when its size is needed, and for one that does not fit; the fault's
-    path is the key of the engine.
+    With ``gpu_only`` the model may have any name: its size is not needed.
     """
     faults = []
     if engine.gpu is not None:
         faults += _unknown("gpu", engine.gpu, gpus())
-    if engine.kv_blocks is None and engine.model is not None:
+    if engine.model is not None and not gpu_only:
         faults += _unknown("model", engine.model, models())
     if faults:
         raise ScenarioError(faults)
-    if engine.kv_blocks is not None:
-        return engine.kv_blocks
+
+
+def kv_tokens(engine: Engine) -> float:
+    """Tokens of KV that the GPUs' memory leaves room for beside the weights; may be negative.
+
+    (gpuMemoryUtilization x tensorParallel x memory - weights - tensorParallel
+    x workspace) / bytes per token. ``gpu`` and ``model`` must be given; raises
+    ``ScenarioError`` when the catalogue does not know them.
+    """
+    check_names(engine)
     assert engine.gpu is not None and engine.model is not None
-    model = models()[engine.model]
-    weights = model.weights if engine.weights is None else engine.weights
-    memory = gpus()[engine.gpu].memory
-    usable = engine.gpu_memory_utilization * engine.tensor_parallel * memory
-    free = usable - weights - engine.tensor_parallel * engine.workspace
-    blocks = math.floor(free / model.kv_per_token / engine.block_size)
-    if blocks < 1:
-        raise ScenarioError([Fault("engine", 0, 0, "", _does_not_fit(engine, memory, weights))])
-    return blocks
+    usable = engine.gpu_memory_utilization * engine.tensor_parallel * gpus()[engine.gpu].memory
+    free = usable - _weights(engine) - engine.tensor_parallel * engine.workspace
+    return free / models()[engine.model].kv_per_token
+
+
+def does_not_fit(engine: Engine, what: str) -> str:
+    """Why there is no room ``what`` for; ``gpu`` and ``model`` are in the catalogue."""
+    assert engine.gpu is not None
+    return (
+        f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} x "
+        f"{gpus()[engine.gpu].memory / GIB:.1f} GiB of {engine.gpu} - "
+        f"{_weights(engine) / GIB:.1f} GiB of weights - {engine.tensor_parallel} x "
+        f"{engine.workspace / GIB:.1f} GiB of workspace leaves no room {what}; "
+        "raise tensorParallel or take a larger gpu"
+    )
+
+
+def _weights(engine: Engine) -> float:
+    assert engine.model is not None
+    return models()[engine.model].weights if engine.weights is None else engine.weights
 
 
 def _unknown(key: str, name: str, known: Collection[str]) -> list[Fault]:
     if name in known:
         return []
     return [Fault("engine", 0, 0, key, f"unknown {key} {name!r}{suggestion(name, known)}")]
-
-
-def _does_not_fit(engine: Engine, memory: float, weights: float) -> str:
-    return (
-        f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} x "
-        f"{memory / GIB:.1f} GiB of {engine.gpu} - {weights / GIB:.1f} GiB of weights - "
-        f"{engine.tensor_parallel} x {engine.workspace / GIB:.1f} GiB of workspace leaves no room "
-        "for one KV block; raise tensorParallel or take a larger gpu"
-    )
 
 
 def _read(name: str, entry: type[Entry]) -> dict[str, Entry]:

@@ -17,6 +17,7 @@ from sim.registry import Family, Registry
 from sim.scenario.balancing import AFFINITY_KEYS, Balancing
 from sim.scenario.fields import DOTTED_PATTERN, NAME_PATTERN
 from sim.scenario.schema import Scenario
+from sim.scenario.validate import DEFAULT_ENGINE
 from sim.scenario.variants import SHARED_KEYS
 
 Schema: TypeAlias = dict[str, Any]
@@ -34,14 +35,19 @@ def json_schema(registry: Registry | None = None) -> Schema:
     """The schema of a whole file, draft 2020-12, with every registered policy and workload."""
     registry = registry or registries.load()
     families = [*registry.policies.values(), *registry.workloads.values()]
-    models: list[type[BaseModel]] = [Scenario, Balancing, *(family.spec for family in families)]
+    engines = list(registry.engines.values())
+    models: list[type[BaseModel]] = [
+        Scenario,
+        Balancing,
+        *(family.spec for family in (*families, *engines)),
+    ]
     references, schema = models_json_schema(
         [(model, "validation") for model in models],
         by_alias=True,
         schema_generator=_WithoutTitles,
     )
     definitions: dict[str, Schema] = schema["$defs"]
-    for family in families:
+    for family in (*families, *(one for one in engines if one.kind != DEFAULT_ENGINE)):
         required = _definition(definitions, references, family.spec).setdefault("required", [])
         if "kind" not in required:
             required.insert(0, "kind")
@@ -54,6 +60,9 @@ def json_schema(registry: Registry | None = None) -> Schema:
         properties[section]["additionalProperties"] = values
     workloads = _references(registry.workloads.values(), references)
     properties["workloads"]["additionalProperties"] = {"anyOf": workloads}
+    some_kind = properties["engines"]["additionalProperties"].pop("$ref")
+    del definitions[some_kind.rpartition("/")[2]]
+    properties["engines"]["additionalProperties"]["anyOf"] = _references(engines, references)
     del properties["variant"]
     properties["variants"] = _variants()
     return {

@@ -1,30 +1,27 @@
 """The shape of a scenario: frozen models, one class per block of the file.
 
 Keys are camelCase in files and mean what the same key means in a ModelRouter
-manifest or in vLLM; attributes are snake_case, with the unit last where the
-field has one. Policies and workloads bring spec models of their own, found by
+manifest; attributes are snake_case, with the unit last where the field has
+one. Engines, policies and workloads bring spec models of their own, found by
 ``kind`` (``sim.registry``).
 """
 
 from collections import Counter
 from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
+from sim.scenario.engine import Engine
 from sim.scenario.fields import (
     DURATION,
     MAX_DURATION_S,
     STARVED,
-    Bytes,
-    DottedName,
     Duration,
     Model,
     Name,
     PollInterval,
     PositiveDuration,
-    PositiveTokens,
     Text,
-    real,
     refuse,
     whole,
 )
@@ -32,111 +29,7 @@ from sim.scenario.fields import (
 MAX_REPLICAS = 10_000
 MAX_SEED = 2**63 - 1
 
-# What lies further apart than this is a slip of units, and vanishes beside the rest of a sum.
-Coefficient: TypeAlias = Annotated[float, real(1e-6, 1e6, or_zero=True)]
 Seed: TypeAlias = Annotated[int, whole(0, MAX_SEED)]
-
-
-class StepTime(Model):
-    """Cost of one engine step in ms: a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B.
-
-    P prefill tokens computed, S context tokens of the decoding sequences,
-    A query-key pairs of the prefill chunks, B decoding sequences. A step that
-    only prefills and one that only decodes must both take time.
-    """
-
-    a: Coefficient = Field(description="ms of every step.")
-    b: Coefficient = Field(default=0.0, description="ms per 1,000 prefill tokens.")
-    c: Coefficient = Field(default=0.0, description="ms per 100,000 context tokens read.")
-    d: Coefficient = Field(default=0.0, description="ms per 1e8 query-key pairs of prefill.")
-    f: Coefficient = Field(default=0.0, description="ms per 100 decoding sequences.")
-    g: Coefficient = Field(
-        default=0.0, description="ms per square root of the decoding sequences (experts)."
-    )
-
-    @model_validator(mode="after")
-    def _takes_time(self) -> Self:
-        problems = []
-        if not any((self.a, self.b, self.d)):
-            problems.append(("", "a, b or d must be above 0: computing a prompt takes time"))
-        if not any((self.a, self.c, self.f, self.g)):
-            problems.append(("", "a, c, f or g must be above 0: decoding a token takes time"))
-        refuse(problems)
-        return self
-
-
-class Engine(Model):
-    """One kind of pod: scheduler settings (vLLM's names), step time, KV capacity.
-
-    Give ``kvBlocks``, or ``gpu`` and ``model`` to derive it from the catalogue.
-    """
-
-    step_time: StepTime
-    model: DottedName | None = Field(
-        default=None,
-        description="A model of the catalogue (`podsim list models`); with kvBlocks any name, "
-        "which is the one that requests may ask for.",
-    )
-    gpu: DottedName | None = Field(
-        default=None, description="A GPU of the catalogue (`podsim list gpus`)."
-    )
-    tensor_parallel: Annotated[int, whole(1, 64)] = Field(default=1, description="GPUs per pod.")
-    kv_blocks: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
-        default=None, description="KV blocks per pod; derived from gpu and model when missing."
-    )
-    weights: Bytes | None = Field(
-        default=None,
-        description="Bytes of the weights of all GPUs together, for a model at "
-        "another precision than the catalogue's bf16.",
-    )
-    workspace: Bytes = Field(
-        default=4 * 2.0**30, description="Bytes per GPU for activations and CUDA graphs."
-    )
-    gpu_memory_utilization: Annotated[float, real(0.0, 1.0, True)] = Field(
-        default=0.92, description="Share of the GPU's memory that the engine may use."
-    )
-    block_size: Annotated[int, whole(1, 10**6, STARVED)] = Field(
-        default=16, description="Tokens per KV block."
-    )
-    max_num_batched_tokens: Annotated[int, whole(1, 10**9, STARVED)] = Field(
-        default=8192,
-        description="Token budget of a step. podsim's 8192 does not depend on the GPU as vLLM's "
-        "default does (16,384 on a B200): set it to what the fleet runs with.",
-    )
-    max_num_seqs: Annotated[int, whole(1, 10**6, STARVED)] = Field(
-        default_factory=lambda data: min(256, data["max_num_batched_tokens"]),
-        description="Most sequences that run at once; 256, capped by maxNumBatchedTokens. It does "
-        "not depend on the GPU as vLLM's default does (1,024 on a B200): set it.",
-    )
-    max_model_len: PositiveTokens | None = Field(
-        default=None,
-        description="Longest sequence, prompt and output together; longer prompts "
-        "are refused. No limit but the KV cache when missing.",
-    )
-    reserve_full_prompt: bool = Field(
-        default=True, description="A request is admitted only when its whole prompt fits."
-    )
-    enable_prefix_caching: bool = Field(
-        default=True, description="Keep the KV blocks of finished requests for equal prefixes."
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        problems = []
-        if self.kv_blocks is None and (self.gpu is None or self.model is None):
-            problems.append(
-                ("", "the KV capacity is unknown: give kvBlocks, or both gpu and model")
-            )
-        if self.max_num_seqs > self.max_num_batched_tokens:
-            problems.append(
-                (
-                    "maxNumSeqs",
-                    f"must be at most maxNumBatchedTokens ({self.max_num_batched_tokens}), since "
-                    f"each running sequence takes a token of the step; got {self.max_num_seqs}",
-                )
-            )
-        refuse(problems)
-        return self
 
 
 class Backend(Model):
@@ -225,7 +118,7 @@ class Scenario(Model):
     ring_salt: Text | None = Field(
         default=None, description="Fixes the layout of hash rings; the seed varies it when missing."
     )
-    engines: dict[Name, Engine] = Field(min_length=1)
+    engines: dict[Name, SerializeAsAny[Engine]] = Field(min_length=1)  # of some kind, once loaded
     backends: dict[Name, Backend] = Field(min_length=1)
     router: Router
     workloads: dict[Name, Any] = Field(min_length=1)  # spec models of the workloads once loaded

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ValidationError
 
 from sim.errors import Fault, ScenarioError
 from sim.registry import Family, Registry
-from sim.scenario import catalog, checks
+from sim.scenario import checks
 from sim.scenario.balancing import policy_node
+from sim.scenario.engine import Engine, StepTime
 from sim.scenario.hashing import content_hash
 from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import (
@@ -33,7 +34,7 @@ from sim.scenario.nodes import (
     plain,
     text_of,
 )
-from sim.scenario.schema import Backend, Engine, Scenario, StepTime, Window
+from sim.scenario.schema import Backend, Scenario, Window
 from sim.scenario.suggest import meant, suggestion
 from sim.scenario.translate import key_names, translate
 
@@ -44,8 +45,10 @@ Check = Callable[[Node, Path], "Checked[Any]"]
 # The loader sets the one and takes the other apart.
 FILE_KEYS: Final = (*(key for key in key_names(Scenario, ()) if key != "variant"), "variants")
 
+DEFAULT_ENGINE: Final = "vllm"
+
 # Stand in for blocks with faults, so that the rest of the scenario can be checked.
-_ENGINE: Final = Engine(step_time=StepTime(a=1.0), kv_blocks=1)
+_ENGINE: Final = Engine(step_time=StepTime(a=1.0))
 _BACKEND: Final = Backend(engine="none")
 
 
@@ -123,10 +126,10 @@ class Validator:
         return self._known[key][1]
 
     def _engine(self, node: Node, path: Path) -> Checked[Engine]:
-        checked = _validated(Engine, plain(node), node, path)
+        checked = self._spec(node, path, self._registry.engines, default=DEFAULT_ENGINE)
         if checked.value is not None:
             try:
-                catalog.kv_blocks(checked.value)
+                checked.value.kv_tokens()
             except ScenarioError as error:
                 for each in error.faults:
                     at_fault = child(node, each.path) or node
@@ -176,12 +179,16 @@ class Validator:
             faults.extend(self._read[key])
         return faults
 
-    def _spec(self, node: Node, path: Path, families: AnyMapping[str, Family]) -> Checked[Any]:
-        """The spec model of a ``{kind: ...}`` block."""
+    def _spec(
+        self, node: Node, path: Path, families: AnyMapping[str, Family], default: str | None = None
+    ) -> Checked[Any]:
+        """The spec model of a ``{kind: ...}`` block; ``default`` is the kind when none is said."""
+        kind = node.values.get("kind") if isinstance(node, Mapping) else None
+        if kind is None and default is not None:
+            return _validated(families[default].spec, plain(node), node, path)
         if not isinstance(node, Mapping):
             example = next(iter(families), "...")
             return _wrong(node.place, path, f"must be a mapping such as {{kind: {example}}}")
-        kind = node.values.get("kind")
         if kind is None:
             known = ", ".join(families)
             return _wrong(node.place, path, f"missing key 'kind', one of: {known}")

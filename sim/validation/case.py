@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sim.pod.spec import Vllm
 from sim.results import arrow
 from sim.results.arrow import Codes, Integers, Mask
 from sim.results.result import RunResult
-from sim.scenario.schema import Backend, Engine, Scenario
+from sim.scenario.schema import Backend, Scenario
 from sim.stats import Floats
 from sim.theory import UnanswerableError
 from sim.workload.agent_spec import AgentsSpec
@@ -117,7 +118,10 @@ class Case:
                 raise UnanswerableError(
                     f"one engine, backend and workload are compared, not {[*block]}"
                 )
-        (self._engine,) = scenario.engines.values()
+        (engine,) = scenario.engines.values()
+        if not isinstance(engine, Vllm):
+            raise UnanswerableError(f"engines of kind vllm are compared, not {engine.kind}")
+        self._engine = engine
         (self._backend,) = scenario.backends.values()
         (self._workload,) = scenario.workloads.values()
 
@@ -127,7 +131,7 @@ class Case:
         return tuple(sample(run) for run in self.runs)
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> Vllm:
         """The engine of all pods."""
         return self._engine
 

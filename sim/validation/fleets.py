@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from sim import theory
+from sim.pod.spec import kv_blocks
 from sim.results import arrow
 from sim.results.result import RunResult
-from sim.scenario.catalog import kv_blocks
 from sim.validation.case import Case, moments, need
 from sim.validation.queues import against_lindley, sojourns_s
 from sim.validation.rows import Row, at_least, at_most, mean, negative

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.catalog import kv_blocks
+from sim.pod.spec import kv_blocks
+from sim.scenario.engine import StepTime
 from sim.scenario.load import ScenarioSet, load
-from sim.scenario.schema import StepTime
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.yaml"))

@@ -7,10 +7,11 @@ import pytest
 import sim
 from sim.kernel import Kernel, Order
 from sim.pod.pod import Pod
+from sim.pod.spec import Vllm
 from sim.record import Recorder
 from sim.registry import load as load_registry
 from sim.router.signals import PodColumns, Poller
-from sim.scenario.schema import Engine, StepTime
+from sim.scenario.engine import StepTime
 from tests.cluster.scenarios import fleet
 
 POLICIES = sorted(load_registry().policies)
@@ -45,8 +46,8 @@ def test_names_decide_nothing_where_nothing_is_hashed(policy: str) -> None:
 def test_metrics_are_as_old_as_their_last_poll() -> None:
     """INV-10: a column that is updated between polls would be fresher than its age says."""
     kernel = Kernel()
-    engine = Engine(step_time=StepTime(a=10.0), kv_blocks=100)
-    pods = [Pod("a", engine, 100, kernel), Pod("b", engine, 100, kernel)]
+    engine = Vllm(step_time=StepTime(a=10.0), kv_blocks=100)
+    pods = [Pod("a", engine, kernel), Pod("b", engine, kernel)]
     columns = PodColumns([pod.name for pod in pods])
     poller = Poller(list(pods), columns, 0.4, kernel, Recorder())
     assert columns.metrics_age_s(0, 0.0) == float("inf")

@@ -17,9 +17,9 @@ import pytest
 from sim.content import Node, Prompt
 from sim.kernel import Kernel, Order
 from sim.pod.pod import Pod
+from sim.pod.spec import Vllm
 from sim.request import Attempt, Request, Status
-from sim.scenario.schema import Engine
-from sim.scenario.schema import StepTime as Coefficients
+from sim.scenario.engine import StepTime as Coefficients
 from tests import oracle
 from tests.oracle import Job, Published, Settings, StepTime, Trace
 
@@ -201,7 +201,7 @@ class _PodRun:
         self._follow_up = follow_up
         self._nodes = traffic.nodes()
         self._kernel = Kernel()
-        self._pod = Pod("pod-0", engine_spec(settings), settings.kv_blocks, self._kernel)
+        self._pod = Pod("pod-0", engine_spec(settings), self._kernel)
         self._attempts: list[Attempt] = []
         self._polls: list[Published] = []
         self._totals: list[Totals] = []
@@ -253,9 +253,9 @@ class _PodRun:
         )
 
 
-def engine_spec(settings: Settings) -> Engine:
+def engine_spec(settings: Settings) -> Vllm:
     """The settings of the slow engine as the scenario's spec of an engine."""
-    return Engine(
+    return Vllm(
         step_time=Coefficients(**asdict(settings.step_time)),
         kv_blocks=settings.kv_blocks,
         block_size=settings.block_size,

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sim.pod.steptime import StepTime
-from sim.scenario.schema import StepTime as Coefficients
+from sim.scenario.engine import StepTime as Coefficients
 from tests import oracle
 from tests.engine.strategies import decimal_step_times, many
 

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from sim.content import Node, Prompt
+from sim.ports import PodTotals
 from sim.record import Recorder
 from sim.request import Attempt, HttpStatus, Outcome, Reason, Request, Status
-from sim.results.result import PodTotals, RunFacts, RunResult
+from sim.results.result import RunFacts, RunResult
 
 ANSWERS = {
     Status.COMPLETED: HttpStatus.OK,

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from sim.invariants import INVARIANTS, check_all, check_cheap
+from sim.ports import PodTotals
 from sim.request import HttpStatus, Status
-from sim.results.result import PodTotals, RunResult
+from sim.results.result import RunResult
 from tests.results.builders import Book, facts, mixed_run
 
 

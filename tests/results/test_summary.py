@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from sim.ports import PodTotals
 from sim.request import Reason, Status
 from sim.results.metrics import METRICS, flatten, metric
-from sim.results.result import PodTotals
 from tests.results.builders import Book, facts, mixed_run
 
 SUMMARY = mixed_run().summary

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from sim.errors import ScenarioError
-from sim.scenario.catalog import gpus, kv_blocks, models
+from sim.pod.spec import Vllm, kv_blocks
+from sim.scenario.catalog import gpus, models
+from sim.scenario.engine import StepTime
 from sim.scenario.load import ScenarioSet
-from sim.scenario.schema import Engine, StepTime
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
@@ -16,8 +17,8 @@ Loaded = Callable[..., ScenarioSet]
 GIB = 2**30
 
 
-def engine(**settings: object) -> Engine:
-    return Engine(step_time=StepTime(a=1.0), **settings)  # type: ignore[arg-type]
+def engine(**settings: object) -> Vllm:
+    return Vllm(step_time=StepTime(a=1.0), **settings)  # type: ignore[arg-type]
 
 
 def test_the_published_deployment_has_4_44_million_tokens() -> None:

@@ -14,6 +14,7 @@ from sim.scenario.json_schema import json_schema, text
 from sim.scenario.load import ScenarioSet, load_text
 from sim.scenario.nodes import plain
 from sim.scenario.yamltext import parse
+from sim.scenario.validate import DEFAULT_ENGINE
 from tests.scenario.conftest import GOOD
 from tests.scenario.schema_subset import fits
 
@@ -36,27 +37,30 @@ def test_the_stored_schema_is_up_to_date(schema: dict[str, Any]) -> None:
 def test_every_kind_is_in_the_schema_and_must_be_named(
     schema: dict[str, Any], registry: Registry
 ) -> None:
-    """A policy or a workload could not be completed, or be written without its kind."""
+    """An engine, a policy or a workload could not be completed, or be written without its kind."""
 
     def kinds(block: dict[str, Any]) -> list[str]:
         found = []
         for option in block["anyOf"]:
             if "$ref" in option:
                 spec = schema["$defs"][option["$ref"].rpartition("/")[2]]
-                assert "kind" in spec["required"]
+                kind = spec["properties"]["kind"]["const"]
+                assert ("kind" in spec["required"]) == (kind != DEFAULT_ENGINE)
                 assert spec["additionalProperties"] is False
-                found.append(spec["properties"]["kind"]["const"])
+                found.append(kind)
         return found
 
     backend = schema["$defs"]["Backend"]["properties"]
     assert kinds(backend["policy"]) == list(registry.policies)
     workloads = schema["properties"]["workloads"]["additionalProperties"]
     assert kinds(workloads) == list(registry.workloads)
+    engines = schema["properties"]["engines"]["additionalProperties"]
+    assert kinds(engines) == list(registry.engines)
 
 
 def test_a_spec_says_the_kind_it_is_registered_under(registry: Registry) -> None:
     """A scenario would be refused by the very spec that its kind names."""
-    for families in (registry.policies, registry.workloads):
+    for families in (registry.engines, registry.policies, registry.workloads):
         for kind, family in families.items():
             assert family.spec.model_fields["kind"].annotation.__args__ == (kind,)  # type: ignore[attr-defined]
 
@@ -68,14 +72,16 @@ def test_the_whole_file_is_described(schema: dict[str, Any]) -> None:
         *("workloads", "slo", "variants"),
     ]
     assert schema["required"] == ["name", "engines", "backends", "router", "workloads"]
-    engine = schema["$defs"]["Engine"]
+    engine = schema["$defs"]["Vllm"]
     assert engine["properties"]["kvBlocks"]["anyOf"][0] == {
         "type": "integer",
         "minimum": 1,
         "maximum": 10**9,
     }
     assert all(
-        "description" in each for each in engine["properties"].values() if "$ref" not in each
+        "description" in each
+        for each in engine["properties"].values()
+        if not {"$ref", "const"} & each.keys()
     )
     affinity = schema["$defs"]["Balancing"]["properties"]["sessionAffinity"]["anyOf"][0]
     assert list(affinity["properties"]) == ["headers", "idleTimeout", "maxSessions"]
@@ -84,7 +90,7 @@ def test_the_whole_file_is_described(schema: dict[str, Any]) -> None:
 def test_defaults_that_differ_from_vllms_say_so(schema: dict[str, Any]) -> None:
     """A B200 would be simulated with half vLLM's token budget and a quarter of its sequences,
     and an editor that shows the default would not tell."""
-    engine = schema["$defs"]["Engine"]["properties"]
+    engine = schema["$defs"]["Vllm"]["properties"]
     for key, vllm in (("maxNumBatchedTokens", "16,384"), ("maxNumSeqs", "1,024")):
         assert f"vLLM's default does ({vllm} on a B200)" in engine[key]["description"]
 

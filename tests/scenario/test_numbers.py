@@ -7,9 +7,11 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sim import registry as registries
+from sim.pod.spec import Vllm
+from sim.scenario.engine import StepTime
 from sim.scenario.fields import Quantity
 from sim.scenario.load import ScenarioSet
-from sim.scenario.schema import Backend, Engine, Metrics, Slo, StepTime, Window
+from sim.scenario.schema import Backend, Metrics, Slo, Window
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
@@ -73,7 +75,7 @@ def numeric_fields(model: type[BaseModel]) -> dict[str, Quantity]:
 def paths() -> Iterator[tuple[str, Quantity]]:
     """Every number of the scenario itself and of the policies, with a path to set it."""
     blocks: list[tuple[str, type[BaseModel]]] = [
-        ("engines.small.", Engine),
+        ("engines.small.", Vllm),
         ("engines.small.stepTime.", StepTime),
         ("backends.pods.", Backend),
         ("router.metrics.", Metrics),

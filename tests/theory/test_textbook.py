@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from sim import cluster
 from sim.errors import UserError
+from sim.pod import scheduler
+from sim.pod.spec import kv_blocks
 from sim.pod.steptime import StepTime
 from sim.request import Outcome
 from sim.router.placement.load import PowerOfTwo
 from sim.router.placement.ring import BoundedRing
-from sim.scenario.catalog import kv_blocks
 from sim.scenario.load import load, load_text
 from sim.validation.rows import Row
 from sim.validation.textbook import COMPARISONS, compare, validate_theory
@@ -88,7 +88,7 @@ def test_a_choice_among_fewer_is_found(monkeypatch):
 
 def test_a_cache_of_half_the_size_is_found(monkeypatch):
     """Blocks could be lost, or hits counted by another rule than LRU's."""
-    monkeypatch.setattr(cluster, "kv_blocks", lambda engine: kv_blocks(engine) // 2)
+    monkeypatch.setattr(scheduler, "kv_blocks", lambda engine: kv_blocks(engine) // 2)
     for row in rows("prefix-cache", "seeds=[1, 2, 3]"):
         assert row.high < row.predicted
         assert not row.ok

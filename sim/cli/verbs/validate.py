@@ -65,16 +65,14 @@ def _describe(scenarios: "ScenarioSet") -> dict[str, Any]:
 
 
 def _variant(scenario: "Scenario") -> dict[str, Any]:
-    from sim.scenario.catalog import kv_blocks
-
     backends = {}
     for name, backend in scenario.backends.items():
         engine = scenario.engines[backend.engine]
         backends[name] = {
             "policy": backend.policy.kind,
             "replicas": backend.replicas,
-            "kv_tokens_per_pod": kv_blocks(engine) * engine.block_size,
-            "kv_derived": engine.kv_blocks is None,
+            "kv_tokens_per_pod": engine.kv_tokens(),
+            "kv_derived": engine.kv_derived,
         }
     return {
         "variant": scenario.variant,
