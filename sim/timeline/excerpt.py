@@ -7,6 +7,7 @@ import numpy as np
 
 from sim.ports import StepReport
 from sim.results import arrow
+from sim.results.arrow import Mask, Table
 from sim.results.result import RunResult
 from sim.units import parse_duration_s
 
@@ -36,7 +37,15 @@ class Excerpt:
 
     def meets(self, start_s: float, end_s: float) -> bool:
         """Whether any of [start, end) lies in it, or the instant when both are one."""
-        return start_s < self.end_s and (end_s > self.start_s or start_s >= self.start_s)
+        begun_by_then = start_s < self.end_s > self.start_s
+        return begun_by_then and (end_s > self.start_s or start_s >= self.start_s)
+
+    def rows(self, table: Table, start: str, end: str) -> Mask:
+        """The rows of a table that meet it; what has no end is under way to the last."""
+        starts_s = arrow.numbers(table, start)
+        ends_s = np.nan_to_num(arrow.numbers(table, end), nan=np.inf)
+        met = [self.meets(*interval_s) for interval_s in zip(starts_s.tolist(), ends_s.tolist())]
+        return np.array(met, dtype=bool)
 
     def clipped_us(self, start_s: float, end_s: float) -> tuple[int, int]:
         """What of an interval lies in it, in whole microseconds; keeps order and nesting."""
@@ -66,11 +75,10 @@ def shown(result: RunResult, log: StepLog, most_events: int) -> Excerpt:
     start_s = log.excerpt.start_s
     excerpt = replace(log.excerpt, end_s=max(start_s, min(log.excerpt.end_s, result.facts.end_s)))
     arrivals_s = arrow.numbers(result.requests_table, "arrival_s")
-    ends_s = arrow.numbers(result.requests_table, "end_s")
-    here = (arrivals_s < excerpt.end_s) & ~(ends_s <= start_s)
+    here = excerpt.rows(result.requests_table, "arrival_s", "end_s")
     attempts = arrow.whole(result.requests_table, "attempts")
     polls_s = arrow.numbers(result.pods_table, "time_s")
-    polls_s = polls_s[(polls_s >= start_s) & (polls_s < excerpt.end_s)]
+    polls_s = polls_s[excerpt.rows(result.pods_table, "time_s", "time_s")]
     # A request: the time since the turn before, its turn, its track; an attempt: placement,
     # request and its three parts, its track. A step: itself and two times two counters.
     counts = [

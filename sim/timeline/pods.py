@@ -112,8 +112,7 @@ def draw_polls(
     trace: Trace, processes: Mapping[str, int], result: RunResult, excerpt: Excerpt
 ) -> None:
     """What the router has read of each pod, which may be old by now, and has sent there."""
-    times_s = arrow.numbers(result.pods_table, "time_s")
-    here = (times_s >= excerpt.start_s) & (times_s < excerpt.end_s)
+    here = excerpt.rows(result.pods_table, "time_s", "time_s")
     before: dict[str, dict[str, int]] = {}
     for poll in arrow.rows(result.pods_table, here):
         values = {name: poll[name] for name in ("in_flight", "waiting", "running")}

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sim.results import arrow
-from sim.results.arrow import Mask, Table
 from sim.results.result import RunResult
 from sim.timeline.excerpt import Excerpt
 from sim.timeline.pods import RequestWork
@@ -31,18 +30,12 @@ class Requests:
         self._end_s = result.facts.end_s
         self._excerpt = excerpt
         table = result.requests_table
-        here = self._meeting(table, "arrival_s")
+        here = excerpt.rows(table, "arrival_s", "end_s")
         self.rows = arrow.rows(table, here)
         placements = result.placements_table
-        self.attempts = arrow.rows(placements, self._meeting(placements, "dispatch_s"))
+        self.attempts = arrow.rows(placements, excerpt.rows(placements, "dispatch_s", "end_s"))
         here[[row["request_id"] for row in self.attempts]] = True
         self.by_id = {row["request_id"]: row for row in arrow.rows(table, here)}
-
-    def _meeting(self, table: Table, begin: str) -> Mask:
-        """The rows that meet the excerpt; what has no end is under way to the last."""
-        begin_s, end_s = arrow.numbers(table, begin), arrow.numbers(table, "end_s")
-        over = (end_s <= self._excerpt.start_s) & (begin_s < self._excerpt.start_s)
-        return (begin_s < self._excerpt.end_s) & ~over
 
     def interval_s(self, row: Row, begin: str) -> Interval:
         """From a time that has come to the end of the request or attempt, or of the run."""

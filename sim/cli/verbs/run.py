@@ -111,8 +111,9 @@ def command(
     Ctrl-C, SIGTERM or a killed worker process costs only the runs in flight.
 
     A timeline shows steps and load of each pod, each request's way through
-    queue, prefill and decode, placements, and sessions. It ends early at
-    100,000 events, about 20 MB; what it covers is said on stderr.
+    queue, prefill and decode, placements, and sessions. It has at
+    most 100,000 events, about 20 MB, and ends early where there would be
+    more; what it covers is said on stderr.
     """
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
