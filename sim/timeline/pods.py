@@ -57,7 +57,8 @@ def step_name(report: StepReport) -> str:
     Plain digits: viewers colour slices by their names without the digits.
     """
     prefill = [f"prefill {report.prefill_tokens}"] if report.prefill_tokens else []
-    decodes = [f"{report.decoders} decodes"] if report.decoders else []
+    plural = "s" if report.decoders > 1 else ""
+    decodes = [f"{report.decoders} decode{plural}"] if report.decoders else []
     name = " + ".join(prefill + decodes)
     if report.steps > 1:
         name += f", {report.steps} steps"

@@ -13,14 +13,14 @@ from sim.results import arrow
 from sim.results.result import RunResult
 from sim.timeline.excerpt import Excerpt
 from sim.timeline.pods import RequestWork
-from sim.timeline.trace import Arrow, Ends, Lanes, Trace, Track
+from sim.timeline.trace import Ends, Flow, Lanes, Trace, Track
 
 Row: TypeAlias = dict[str, Any]
 Interval: TypeAlias = tuple[float, float]
 
 
 class Requests:
-    """The requests and attempts of a run that meet an excerpt; knows which of them have arrows.
+    """The requests and attempts of a run that meet an excerpt; knows which of them have flows.
 
     An arrow leads from turn to placement to pod when all three begin in the
     excerpt; a request without a session begins with its placement.
@@ -42,7 +42,7 @@ class Requests:
         end_s = row["end_s"]
         return row[begin], self._end_s if end_s is None else end_s
 
-    def arrow(self, request: Row, ends: Ends) -> Arrow | None:
+    def flow(self, request: Row, ends: Ends) -> Flow | None:
         """The arrow of a request at one of its slices."""
         dispatch_s = request["dispatch_s"]
         begins = request["arrival_s"] >= self._excerpt.start_s
@@ -50,7 +50,7 @@ class Requests:
             return None
         if ends == "through" and request["session_id"] is None:
             ends = "out"
-        return Arrow(request["request_id"], ends)
+        return Flow(request["request_id"], ends)
 
 
 def draw_turns(trace: Trace, requests: Requests, result: RunResult, excerpt: Excerpt) -> None:
@@ -75,7 +75,7 @@ def draw_turns(trace: Trace, requests: Requests, result: RunResult, excerpt: Exc
         if turn is None:
             trace.slice(track, name, interval_us, {"start_s": start_s, "end_s": end_s})
         else:
-            trace.slice(track, name, interval_us, _turn_args(turn), requests.arrow(turn, "out"))
+            trace.slice(track, name, interval_us, _turn_args(turn), requests.flow(turn, "out"))
 
 
 def draw_placements(trace: Trace, requests: Requests, process: int, excerpt: Excerpt) -> None:
@@ -94,9 +94,9 @@ def draw_placements(trace: Trace, requests: Requests, process: int, excerpt: Exc
             lanes[name] = Lanes(trace, process, name)
         interval_us = excerpt.clipped_us(*interval_s)
         request = requests.by_id[row["request_id"]]
-        arrow = requests.arrow(request, "through")
+        flow = requests.flow(request, "through")
         args = _placement_args(request, row)
-        trace.slice(lanes[name].track(interval_us), _decision(row), interval_us, args, arrow)
+        trace.slice(lanes[name].track(interval_us), _decision(row), interval_us, args, flow)
 
 
 def draw_attempts(
@@ -114,8 +114,8 @@ def draw_attempts(
         track = lanes[row["pod"]].track(interval_us)
         request = requests.by_id[row["request_id"]]
         name = f"request {row['request_id']}"
-        arrow = requests.arrow(request, "in")
-        trace.slice(track, name, interval_us, _attempt_args(request, row), arrow)
+        flow = requests.flow(request, "in")
+        trace.slice(track, name, interval_us, _attempt_args(request, row), flow)
         inside = _Inside(trace, track, interval_s, excerpt)
         for phase, phase_s in _phases(row, interval_s):
             inside.slice(phase, phase_s)

@@ -25,7 +25,7 @@ class Track(NamedTuple):
     thread: int
 
 
-class Arrow(NamedTuple):
+class Flow(NamedTuple):
     """An arrow with the number ``id`` leaves a slice, passes through it, or ends at it."""
 
     id: int
@@ -85,16 +85,16 @@ class Trace:
         name: str,
         interval_us: tuple[int, int],
         args: Mapping[str, Any] | None = None,
-        arrow: Arrow | None = None,
+        flow: Flow | None = None,
     ) -> None:
         """Something that lasts; it must nest with the other slices of its track."""
         start_us, end_us = interval_us
         fields = {"ph": "X", "name": name, **_place(track), "dur": end_us - start_us}
-        if arrow is not None:
+        if flow is not None:
             # Number 0 would be no arrow to the viewers.
-            fields["bind_id"] = hex(arrow.id + 1)
-            fields |= {"flow_in": True} if arrow.ends != "out" else {}
-            fields |= {"flow_out": True} if arrow.ends != "in" else {}
+            fields["bind_id"] = hex(flow.id + 1)
+            fields |= {"flow_in": True} if flow.ends != "out" else {}
+            fields |= {"flow_out": True} if flow.ends != "in" else {}
         self._add(start_us, track.process, end_us - start_us, fields, args)
 
     def instant(self, track: Track, name: str, at_us: int) -> None:

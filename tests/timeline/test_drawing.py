@@ -142,7 +142,7 @@ def test_the_steps_of_a_pod_follow_one_another_and_are_all_there() -> None:
     assert named == [
         (0.085, "prefill 1500"),
         (0.0204, "2 decodes, 2 steps"),
-        (0.1818, "1 decodes, 18 steps"),
+        (0.1818, "1 decode, 18 steps"),
     ]
     steps = slices(found, "steps")
     assert all(before[1] == after[0] for before, after in pairwise(steps))

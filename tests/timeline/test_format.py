@@ -9,7 +9,7 @@ from sim.runner import run_one
 from sim.scenario.load import load_dict
 from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.timeline import Timeline, timeline
-from sim.timeline.trace import Arrow, Lanes, Trace
+from sim.timeline.trace import Flow, Lanes, Trace
 from tests.cluster.scenarios import agents, fleet
 from tests.timeline.format import breaches, events
 
@@ -55,7 +55,7 @@ def test_a_breach_would_be_seen() -> None:
     trace = Trace()
     track = trace.track(trace.process("p"), "t")
     trace.slice(track, "first", (0, 10))
-    trace.slice(track, "overlaps", (5, 15), arrow=Arrow(1, "in"))
+    trace.slice(track, "overlaps", (5, 15), flow=Flow(1, "in"))
     trace.instant(track, "fine", 7)
     found = [*events(trace.rendered({})), {"ph": "B", "name": "x", "pid": 1, "tid": 9, "ts": 1}]
     kinds = [breach.split(":")[0].split(" {")[0] for breach in breaches(found)]
