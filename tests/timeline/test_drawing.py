@@ -155,9 +155,13 @@ def test_a_step_names_its_prefill_its_decodes_and_whom_it_threw_out() -> None:
     assert step_name(step(preempted=(4, 5))) == "2 decodes, 2 preempted"
 
 
-def test_steps_account_for_every_token_of_the_run() -> None:
+@pytest.mark.parametrize(
+    ("name", "at_once"), [("preemptions", 1), ("several preempted at once", 2)]
+)
+def test_steps_account_for_every_token_of_the_run(name: str, at_once: int) -> None:
     """What pods say to an observer would not be what they did: prompts, answers, preemptions."""
-    _, reports, result = run(RUNS["preemptions"])
+    _, reports, result = run(RUNS[name])
+    assert max(len(report.preempted) for report in reports) >= at_once
     totals = result.facts.closed
     assert sum(pod.preemptions for pod in totals) > 0
     for index, pod in enumerate(result.facts.pods):

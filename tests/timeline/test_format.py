@@ -18,10 +18,14 @@ CROWD = [
     {"arrival": 0.05 * index, "session": f"s{index % 5}", "promptTokens": 700, "outputTokens": 200}
     for index in range(20)
 ]
+SHORT = [{"arrival": 0.0, "promptTokens": 10, "outputTokens": 100}] * 40
 RING = {"kind": "bounded-ring", "maxLoadPercent": 125}
 RUNS: dict[str, dict[str, Any]] = {
     "agents": fleet(agents(), RING, window={"warmup": 30, "measure": 60}),
     "preemptions": fleet({"kind": "script", "rows": CROWD}, {"kind": "round-robin"}, **SCARCE),
+    "several preempted at once": fleet(
+        {"kind": "script", "rows": SHORT}, {"kind": "round-robin"}, kvBlocks=50
+    ),
     "refusals": fleet({"kind": "script", "rows": CROWD}, {"kind": "round-robin"}, kvBlocks=40),
     "no sessions": fleet(
         {
