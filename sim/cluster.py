@@ -7,6 +7,7 @@ from pathlib import Path
 from sim import registry as registries
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
+from sim.pod.frontend import FrontedPod
 from sim.ports import PodObserver, PodPort, PodTotals, Workload, WorkloadContext
 from sim.record import Recorder
 from sim.request import Request
@@ -45,8 +46,11 @@ class Cluster:
         self.pods: list[PodPort] = [
             family.implementation(pod, engine, self.kernel) for pod in names
         ]
-        for pod in self.pods:
-            pod.observer = observer
+        if engine.front_end is not None:
+            self.pods = [FrontedPod(pod, engine.front_end, self.kernel) for pod in self.pods]
+        if observer is not None:
+            for pod in self.pods:
+                pod.watch(observer)
         self._gpus = backend.replicas * engine.tensor_parallel
         columns = PodColumns([pod.name for pod in self.pods])
         self._policy = self._make_policy(name, backend)

@@ -10,17 +10,22 @@ operations per piece, however long the prompt is.
 Rules followed (engine semantics, 1.1): full blocks only, chained to their
 parent; reference counts; a free queue in LRU order in which one request's
 blocks stand tail first; eviction happens only at allocation and takes the
-front of the queue, blocks without content included. A block that is computed
-although an equal one is cached becomes a *copy*: it uses capacity, leaves
-through the same queue, and serves hits once the older ones are gone.
+front of the queue. Blocks without content join the queue at its end, with
+``unhashed_first`` at its front. A block that is computed although an equal one
+is cached becomes a *copy*: it uses capacity, leaves through the same queue,
+and serves hits once the older ones are gone.
 
 Whoever holds a block holds its whole path, so a block is never older in the
 queue than the block before it: what a node has cached is a leading part, and
 a lookup needs no more than its end.
+
+A *checkpoint* is the state of recurrent layers after a number of leading
+blocks of a path. It takes blocks of its own, which nobody holds: they have
+their place in the queue from when it was last read.
 """
 
 from sim.content import Node, Segment
-from sim.pieces import MAIN, FreeQueue, NodeState, Piece
+from sim.pieces import CHECKPOINT, MAIN, FreeQueue, NodeState, Piece
 
 
 class Hold:
@@ -54,9 +59,10 @@ class Holding:
 class ExtentStore:
     """A cache of ``capacity`` blocks of ``block_size`` tokens over the content tree."""
 
-    def __init__(self, capacity: int, block_size: int) -> None:
+    def __init__(self, capacity: int, block_size: int, unhashed_first: bool = False) -> None:
         self.capacity = capacity
         self.block_size = block_size
+        self._unhashed_first = unhashed_first
         self.held = 0
         self._states: dict[Node, NodeState] = {}
         self._serial = MAIN
@@ -116,12 +122,21 @@ class ExtentStore:
             size = piece.stop - piece.start
             if size > blocks:
                 piece.stop -= blocks
+                if piece.serial == CHECKPOINT:
+                    self._forget(piece)
+                    piece.state, piece.serial = None, MAIN
                 return
             blocks -= size
             self._queue.remove(piece)
             piece.stop = piece.start
-            if piece.state is not None and piece.state.drop(piece):
-                del self._states[piece.state.node]
+            if piece.state is not None:
+                self._forget(piece)
+
+    def _forget(self, piece: Piece) -> None:
+        state = piece.state
+        assert state is not None
+        if state.drop(piece):
+            del self._states[state.node]
 
     def extend(self, holding: Holding, path: list[Segment], content: int) -> None:
         """Blocks that ``holding`` owns, up to block ``content`` of ``path``, now have content."""
@@ -130,9 +145,7 @@ class ExtentStore:
             stop = min(leave // self.block_size, content)
             if at >= stop:
                 continue
-            state = self._states.get(node)
-            if state is None:
-                state = self._states[node] = NodeState(node, node.start // self.block_size)
+            state = self._state(node)
             cached = state.cached_until()
             if cached > at:
                 self._serial += 1
@@ -153,14 +166,69 @@ class ExtentStore:
 
     def release(self, holding: Holding) -> None:
         """Give everything back, tail first; content stays cached until it is evicted."""
-        own = holding.blocks - holding.content
-        if own:
-            self._queue.append(Piece(None, 0, own, 0))
-            self.held -= own
+        self.give_back(holding.blocks - holding.content)
         for hold in reversed(holding.holds):
             self._give(hold.state, hold.start, hold.stop, hold.serial)
         holding.holds = []
         holding.content = holding.blocks = 0
+
+    def give_back(self, blocks: int) -> None:
+        """``blocks`` without content are held no more."""
+        if not blocks:
+            return
+        self.held -= blocks
+        if not self._unhashed_first:
+            self._queue.append(Piece(None, 0, blocks, 0))
+        elif self._queue.front.state is None and self._queue.front.stop:
+            self._queue.front.stop += blocks
+        else:
+            self._queue.prepend(Piece(None, 0, blocks, 0))
+
+    # -- checkpoints ----------------------------------------------------------------------
+
+    def checkpoint_before(self, path: list[Segment], limit: int) -> int:
+        """After how many leading blocks of ``path``, at most ``limit``, its last checkpoint is."""
+        for node, leave in reversed(path):
+            state = self._states.get(node)
+            if state is not None and state.checkpoints:
+                stop = min(leave // self.block_size, limit)
+                blocks = max((at for at in state.checkpoints if at <= stop), default=0)
+                if blocks:
+                    return blocks
+        return 0
+
+    def checkpoint(self, path: list[Segment], at: int, blocks: int) -> None:
+        """Keep a state of ``blocks`` blocks after the first ``at`` blocks of ``path``.
+
+        One that is there already counts as used now. Without so many free
+        blocks none is kept.
+        """
+        node = self._owner(path, at)
+        known = self._states.get(node)
+        if known is not None and at in known.checkpoints:
+            self.use_checkpoint(path, at)
+        elif blocks <= self.free:
+            self.allocate(blocks)
+            self.held -= blocks
+            state = self._state(node)
+            piece = state.checkpoints[at] = Piece(state, at, at + blocks, 0, CHECKPOINT)
+            self._queue.append(piece)
+
+    def use_checkpoint(self, path: list[Segment], at: int) -> None:
+        """The checkpoint after ``at`` blocks of ``path``, which is there, is read now."""
+        piece = self._states[self._owner(path, at)].checkpoints[at]
+        self._queue.remove(piece)
+        self._queue.append(piece)
+
+    def _owner(self, path: list[Segment], at: int) -> Node:
+        """The node to which the last of the first ``at`` blocks of ``path`` belongs."""
+        return next(node for node, leave in path if leave // self.block_size >= at)
+
+    def _state(self, node: Node) -> NodeState:
+        state = self._states.get(node)
+        if state is None:
+            state = self._states[node] = NodeState(node, node.start // self.block_size)
+        return state
 
     def cached_blocks(self) -> dict[Node, int]:
         """For checks: how many leading blocks each known node has cached, held or not."""

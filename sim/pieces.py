@@ -7,11 +7,16 @@ from sim.content import Node
 MAIN: Final = 0
 """Serial number of the blocks that were first with their content; copies count from 1."""
 
+CHECKPOINT: Final = -1
+"""Serial number of a checkpoint: blocks with the state of recurrent layers, not with content."""
+
 
 class Piece:
     """Blocks [start, stop) of one node in one state; a link of the free queue while unheld.
 
-    Pieces without content (``state`` is None) only stand in the free queue.
+    Pieces without content (``state`` is None) only stand in the free queue. A
+    checkpoint is filed under ``start``, the block that follows it; it stands
+    in the queue as well, since nobody holds it.
     """
 
     __slots__ = ("after", "before", "holders", "serial", "start", "state", "stop")
@@ -32,16 +37,18 @@ class NodeState:
     """What a store knows of one node: its pieces in block order, and its copies by age.
 
     ``copies`` maps a serial number to the pieces of that copy; ``reach`` is a
-    block that no copy lies beyond.
+    block that no copy lies beyond. ``checkpoints`` are filed under the number
+    of leading blocks of the path after which they were taken.
     """
 
-    __slots__ = ("copies", "first", "node", "pieces", "reach")
+    __slots__ = ("checkpoints", "copies", "first", "node", "pieces", "reach")
 
     def __init__(self, node: Node, first: int) -> None:
         self.node = node
         self.first = first
         self.pieces: list[Piece] = []
         self.copies: dict[int, list[Piece]] = {}
+        self.checkpoints: dict[int, Piece] = {}
         self.reach = first
 
     def cached_until(self) -> int:
@@ -103,13 +110,16 @@ class NodeState:
 
     def drop(self, piece: Piece) -> bool:
         """Forget an evicted piece; tells whether nothing of the node is left."""
-        pieces = self.of(piece.serial)
-        pieces.remove(piece)
-        if piece.serial and not pieces:
-            del self.copies[piece.serial]
-        if not self.copies:
-            self.reach = self.first
-        return not self.pieces and not self.copies
+        if piece.serial == CHECKPOINT:
+            del self.checkpoints[piece.start]
+        else:
+            pieces = self.of(piece.serial)
+            pieces.remove(piece)
+            if piece.serial and not pieces:
+                del self.copies[piece.serial]
+            if not self.copies:
+                self.reach = self.first
+        return not (self.pieces or self.copies or self.checkpoints)
 
     def _serving(self, start: int, stop: int) -> list[Piece]:
         """The pieces that serve hits on [start, stop), in block order."""
@@ -138,6 +148,10 @@ class FreeQueue:
     def append(self, piece: Piece) -> None:
         """``piece`` has been used last."""
         _insert_after(self._ends.before, piece)
+
+    def prepend(self, piece: Piece) -> None:
+        """``piece`` is to be evicted before all others."""
+        _insert_after(self._ends, piece)
 
     def remove(self, piece: Piece) -> None:
         """``piece`` is held again, or gone."""

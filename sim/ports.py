@@ -63,10 +63,9 @@ class PodTotals:
 
 
 class PodPort(Protocol):
-    """A pod as a proxy sees it; ``observer``, if it has one, hears of each of its steps."""
+    """A pod as a proxy sees it, and as an observer watches it."""
 
     name: str
-    observer: PodObserver | None
 
     def submit(self, attempt: Attempt) -> None:
         """Take an attempt; a refusal ends it before this returns."""
@@ -80,8 +79,11 @@ class PodPort(Protocol):
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all before ``now_s``, which must be the present instant."""
 
+    def watch(self, observer: PodObserver) -> None:
+        """Tell ``observer`` of every step or span when it is over."""
+
     def report(self) -> None:
-        """Tell the observer of the step or span in flight, up to its planned end."""
+        """Tell the observer, if any, of the step or span in flight, up to its planned end."""
 
 
 class ProxyPort(Protocol):

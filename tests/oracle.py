@@ -56,6 +56,9 @@ class Settings:
     max_model_len: int | None = None
     reserve_full_prompt: bool = True
     enable_prefix_caching: bool = True
+    evict_unhashed_first: bool = False
+    prompt_tail: bool = False  # states at the tail of prompts and at junctions; else everywhere
+    state_blocks: int = 0  # of a running sequence and of a checkpoint
 
 
 @dataclass(frozen=True)
@@ -143,10 +146,16 @@ def simulate(settings: Settings, jobs: Iterable[Job], follow_up: FollowUp | None
 
 
 class BlockPool:
-    """The KV cache: numbered blocks, a free queue in LRU order, an index of full blocks."""
+    """The KV cache: numbered blocks, a free queue in LRU order, an index of full blocks.
 
-    def __init__(self, blocks: int) -> None:
+    A *state* is what a recurrent layer knows after the chain that it is filed
+    under: a few blocks, of which the loss of one is the loss of all.
+    """
+
+    def __init__(self, blocks: int, unhashed_first: bool = False) -> None:
         self.free: OrderedDict[int, None] = OrderedDict.fromkeys(range(blocks))
+        self._unhashed_first = unhashed_first
+        self._states: dict[int, list[int]] = {}  # chain: the blocks of its state
         self._holders = [0] * blocks
         self._chain: list[int | None] = [None] * blocks
         self._copies: dict[int, OrderedDict[int, None]] = {}  # chain: its blocks, oldest first
@@ -180,7 +189,29 @@ class BlockPool:
             del self._copies[chain][block]
             if not self._copies[chain]:
                 del self._copies[chain]
+        for chain, state in list(self._states.items()):
+            if block in state:
+                del self._states[chain]
         return block
+
+    def has_state(self, chain: int) -> bool:
+        return chain in self._states
+
+    def keep_state(self, chain: int, blocks: int) -> None:
+        """A copy of a running state, which nobody holds; none when there is no room for it."""
+        if not self.has_state(chain) and len(self.free) >= blocks:
+            state = [self.allocate() for _ in range(blocks)]
+            for block in state:
+                self._holders[block] = 0
+                self.free[block] = None
+            self._states[chain] = state
+        else:
+            self.use_state(chain)
+
+    def use_state(self, chain: int) -> None:
+        """The state is read now: of all that nobody holds it has been used last."""
+        for block in self._states.get(chain, ()):
+            self.free.move_to_end(block)
 
     def seal(self, block: int, chain: int) -> None:
         """The block is full: it can be found from now on."""
@@ -193,6 +224,8 @@ class BlockPool:
             self._holders[block] -= 1
             if not self._holders[block]:
                 self.free[block] = None
+                if self._unhashed_first and self._chain[block] is None:
+                    self.free.move_to_end(block, last=False)
 
 
 class Chains:
@@ -225,7 +258,9 @@ class _Sequence:
         self.computed = 0  # leading tokens whose KV the pod holds for it
         self.once_computed = 0  # the most that ``computed`` has been after a prefill
         self.blocks: list[int] = []
+        self.state: list[int] = []  # blocks of the recurrent layers' running state
         self.chains: list[int] = []
+        self.stops: list[int] = []  # where a chunk of its prefill must end, to keep the state
         self.chunk = 0  # tokens that the present step computes
         self.prefilling = True  # until the first token after an admission
         self.leaving = False  # the client has gone, the step in flight has not ended
@@ -235,13 +270,14 @@ class _Engine:
     def __init__(self, settings: Settings, jobs: list[Job], follow_up: FollowUp | None) -> None:
         self.settings = settings
         self.follow_up = follow_up
-        self.pool = BlockPool(settings.kv_blocks)
+        self.pool = BlockPool(settings.kv_blocks, settings.evict_unhashed_first)
         self.chains = Chains(settings.block_size)
         self.sequences = [_Sequence(number, job) for number, job in enumerate(jobs)]
         self.arrivals = [(seq.job.arrival_s, seq.number, seq) for seq in self.sequences]
         heapify(self.arrivals)
         self.waiting: deque[_Sequence] = deque()
         self.running: list[_Sequence] = []
+        self.due: list[int] = []  # chains whose states the last step has computed
         self.steps: list[StepTrace] = []
 
     def run(self) -> Trace:
@@ -279,7 +315,8 @@ class _Engine:
 
     def _outgrows(self, tokens: int) -> bool:
         """Does the KV of so many tokens not fit the pod, whoever else is there?"""
-        return ceil(tokens / self.settings.block_size) > self.settings.kv_blocks
+        needed = ceil(tokens / self.settings.block_size) + self.settings.state_blocks
+        return needed > self.settings.kv_blocks
 
     def _can_say_no_more(self, tokens: int) -> bool:
         """Is the model limit reached, or would the next token outgrow the whole pod?"""
@@ -297,13 +334,18 @@ class _Engine:
             heappush(self.arrivals, (following.arrival_s, successor.number, successor))
 
     def _release(self, seq: _Sequence) -> None:
+        self.pool.release(seq.state)
         self.pool.release(seq.blocks)
         seq.blocks = []
+        seq.state = []
         seq.computed = 0
 
     # Scheduling
 
     def _schedule(self, now_s: float) -> None:
+        for chain in self.due:
+            self.pool.keep_state(chain, self.settings.state_blocks)
+        self.due = []
         for seq in self.running:
             seq.chunk = 0
         budget, preempted = self._schedule_running(self.settings.max_num_batched_tokens)
@@ -316,7 +358,7 @@ class _Engine:
         index = 0
         while index < len(self.running) and budget > 0:
             seq = self.running[index]
-            chunk = min(len(seq.known) - seq.computed, budget)
+            chunk = self._chunk(seq, budget)
             while seq in self.running and not self._fits(seq, chunk):
                 self._preempt(self.running.pop())
                 preempted = True
@@ -344,15 +386,19 @@ class _Engine:
             seq = self.waiting[0]
             hits = self._hits(seq)
             cached = len(hits) * self.settings.block_size
-            chunk = min(len(seq.known) - cached, budget)
-            if not self._may_enter(seq, hits, cached + chunk):
+            seq.computed = cached
+            seq.prefilling = True
+            chunk = self._chunk(seq, budget)
+            if not chunk or not self._may_enter(seq, hits, cached + chunk):
+                seq.computed = 0
                 break
             self.waiting.popleft()
             self.running.append(seq)
+            if self.settings.prompt_tail and hits:
+                self.pool.use_state(seq.chains[len(hits) - 1])
             self.pool.take(hits)
             seq.blocks = hits
-            seq.computed = cached
-            seq.prefilling = True
+            seq.state = [self.pool.allocate() for _ in range(self.settings.state_blocks)]
             if seq.trace.scheduled_s is None:
                 seq.trace.scheduled_s = now_s
                 seq.trace.cached_tokens = seq.once_computed = cached
@@ -364,11 +410,33 @@ class _Engine:
         if not self.settings.enable_prefix_caching:
             return []
         self.chains.extend(seq.chains, seq.known)
-        return self.pool.lookup(seq.chains[: (len(seq.known) - 1) // self.settings.block_size])
+        limit = (len(seq.known) - 1) // self.settings.block_size
+        hits = self.pool.lookup(seq.chains[:limit])
+        if not self.settings.prompt_tail:
+            return hits
+        shared = len(hits)
+        while hits and not self.pool.has_state(seq.chains[len(hits) - 1]):
+            hits.pop()
+        stops = {limit, shared} - {len(hits), 0}
+        seq.stops = [self.settings.block_size * stop for stop in sorted(stops)]
+        return hits
+
+    def _chunk(self, seq: _Sequence, budget: int) -> int:
+        """Tokens that it computes in a step with ``budget`` tokens left; 0: not in this step.
+
+        Where states are kept, a prefill ends its chunks at block boundaries up
+        to the last boundary of which the state is kept, and at each of those.
+        """
+        end = min(len(seq.known), seq.computed + budget)
+        stop = next((stop for stop in seq.stops if stop > seq.computed), None)
+        if seq.prefilling and stop is not None:
+            size = self.settings.block_size
+            end = stop if end >= stop else end // size * size
+        return max(0, end - seq.computed)
 
     def _may_enter(self, seq: _Sequence, hits: list[int], first_chunk_end: int) -> bool:
         tokens = len(seq.known) if self.settings.reserve_full_prompt else first_chunk_end
-        own = ceil(tokens / self.settings.block_size) - len(hits)
+        own = ceil(tokens / self.settings.block_size) - len(hits) + self.settings.state_blocks
         unheld_hits = sum(block in self.pool.free for block in hits)
         return own + unheld_hits <= len(self.pool.free)
 
@@ -432,6 +500,8 @@ class _Engine:
         """What the end of the step means for one running request."""
         self._count(seq)
         seq.computed += seq.chunk
+        if seq.prefilling and seq.chunk and seq.computed in seq.stops:
+            self.due.append(seq.chains[seq.computed // self.settings.block_size - 1])
         if seq.leaving:
             self._release(seq)
             self._end(seq, "cancelled", seq.job.cancel_s)

@@ -37,6 +37,7 @@ class Sequence:
         "output_tokens",
         "prompt_tokens",
         "route",
+        "stops",
         "target",
         "truncated",
     )
@@ -48,6 +49,7 @@ class Sequence:
         self.output_tokens = output_tokens
         self.truncated = truncated
         self.route: list[Segment] = []  # of its target, while it is running
+        self.stops: list[int] = []  # tokens at which a chunk of its prefill must end
         self.holding = Holding()
         self.admission = -1
         self.target = self.prompt_tokens

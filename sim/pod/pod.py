@@ -25,8 +25,8 @@ class Pod:
 
     def __init__(self, name: str, engine: Vllm, kernel: Kernel) -> None:
         self.name = name
-        self.observer: PodObserver | None = None
         self._kernel = kernel
+        self._observer: PodObserver | None = None
         self._steptime = StepTime(engine.step_time)
         self._scheduler = Scheduler(engine)
         self._batch = self._scheduler.batch
@@ -123,9 +123,13 @@ class Pod:
             busy_s,
         )
 
+    def watch(self, observer: PodObserver) -> None:
+        """Tell ``observer`` of every step or span when it is over."""
+        self._observer = observer
+
     def report(self) -> None:
         """Tell the observer, if any, of the step or span in flight, up to its planned end."""
-        if self.observer is not None and self._steps:
+        if self._observer is not None and self._steps:
             report = step_report(
                 self.name,
                 self._start_s,
@@ -135,7 +139,7 @@ class Pod:
                 self._waiting_scheduled,
                 self._scheduler,
             )
-            self.observer.stepped(report)
+            self._observer.stepped(report)
 
     # -- planning -------------------------------------------------------------------------
 

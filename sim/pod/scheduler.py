@@ -32,7 +32,7 @@ class Scheduler:
 
     def __init__(self, engine: Vllm) -> None:
         blocks = kv_blocks(engine)
-        self.store = ExtentStore(blocks, engine.block_size)
+        self.store = ExtentStore(blocks, engine.block_size, engine.evict_unhashed_first)
         self.batch = Batch(engine.block_size)
         self.waiting: deque[Sequence] = deque()
         self.running: dict[Sequence, None] = {}  # in order of admission
@@ -44,8 +44,11 @@ class Scheduler:
         self._admissions = 0
         self._caching = engine.enable_prefix_caching
         self._block_size = engine.block_size
+        self._state_blocks = engine.state_blocks
+        self._keeps_states = engine.prefix_retention == "prompt-tail" and self._caching
+        self._due: list[tuple[list[Segment], int]] = []  # states that the last step has computed
         self._budget = engine.max_num_batched_tokens
-        pod_tokens = blocks * engine.block_size
+        pod_tokens = (blocks - engine.state_blocks) * engine.block_size
         model_tokens = engine.max_model_len or pod_tokens + 1
         self._longest_prompt = min(model_tokens, pod_tokens)
         # The last token of a sequence is never fed back: it needs no KV.
@@ -74,6 +77,9 @@ class Scheduler:
     def plan(self) -> Step:
         """Schedule one step: allocate its blocks, admit, and say what it computes."""
         step = Step()
+        for route, blocks in self._due:
+            self.store.checkpoint(route, blocks, self._state_blocks)
+        self._due.clear()
         decode_blocks = self.batch.blocks_for(1)
         if decode_blocks <= self.store.free:
             self.store.allocate(decode_blocks)
@@ -82,11 +88,12 @@ class Scheduler:
         budget = self._budget - self.batch.decoders
         filled: list[Sequence] = []
         for sequence in tuple(self._prefilling):
-            if budget <= 0 or not self._make_room(sequence, budget, step):
+            chunk = self._chunk(sequence, budget)
+            if budget <= 0 or not self._make_room(sequence, chunk, step):
                 break
             for node, _ in sequence.route:
                 self._catch_up(node, ahead=1)
-            budget -= self._compute(sequence, budget, step, filled)
+            budget -= self._compute(sequence, chunk, step, filled)
         if not step.preempted and self.waiting:
             self._admit(budget, step, filled)
         step.filled = tuple(filled)
@@ -118,6 +125,7 @@ class Scheduler:
             writers.remove(sequence)
             if not writers:
                 del self._writers[sequence.answer]
+        self.store.give_back(self._state_blocks)
         self.store.release(sequence.holding)
 
     # -- parts of a step ------------------------------------------------------------------
@@ -141,19 +149,30 @@ class Scheduler:
                     self.store.allocate(1)
                     sequence.holding.blocks += 1
 
-    def _make_room(self, sequence: Sequence, budget: int, step: Step) -> bool:
+    def _chunk(self, sequence: Sequence, budget: int) -> int:
+        """Tokens of its prefill that a step with ``budget`` tokens left computes; 0: none.
+
+        As long as states are to be kept, chunks end at block boundaries, and
+        at every boundary of which the state is kept.
+        """
+        end = min(sequence.target, sequence.computed + budget)
+        for stop in sequence.stops:
+            if stop > sequence.computed:
+                end = stop if end >= stop else end - end % self._block_size
+                break
+        return max(0, end - sequence.computed)
+
+    def _make_room(self, sequence: Sequence, chunk: int, step: Step) -> bool:
         """Find the blocks for the next chunk of a running prompt."""
-        chunk = min(sequence.target - sequence.computed, budget)
         needed = self._blocks(sequence.computed + chunk) - sequence.holding.blocks
         while self.store.free < needed:
             if self._preempt_last(step) is sequence:
                 return False
         return True
 
-    def _compute(self, sequence: Sequence, budget: int, step: Step, filled: list[Sequence]) -> int:
+    def _compute(self, sequence: Sequence, chunk: int, step: Step, filled: list[Sequence]) -> int:
         """Compute the next chunk of a prompt whose blocks are known to be free."""
         start = sequence.computed
-        chunk = min(sequence.target - start, budget)
         end = start + chunk
         blocks = self._blocks(end)
         holding = sequence.holding
@@ -176,6 +195,8 @@ class Scheduler:
                 self._prefilling.remove(sequence)
         elif sequence not in self._prefilling:
             self._prefilling.append(sequence)
+        if chunk and end in sequence.stops:
+            self._due.append((sequence.route, end // self._block_size))
         return chunk
 
     def _admit(self, budget: int, step: Step, filled: list[Sequence]) -> None:
@@ -188,8 +209,8 @@ class Scheduler:
                 break
             sequence = self.waiting[0]
             route = path(sequence.answer, sequence.target)
-            hit, fits = self._gate(sequence, route, budget)
-            if not fits:
+            hit, chunk = self._gate(sequence, route, budget)
+            if not chunk:
                 self._stuck = True
                 break
             self.waiting.popleft()
@@ -197,33 +218,48 @@ class Scheduler:
             self.running[sequence] = None
             sequence.admission = self._admissions
             self._admissions += 1
+            if hit and self._keeps_states:
+                self.store.use_checkpoint(route, hit)
             self.store.acquire(sequence.holding, route, hit)
-            sequence.computed = hit * self._block_size
+            self.store.allocate(self._state_blocks)
             if sequence.attempt.preemptions == 0:
                 sequence.attempt.cached_tokens = min(sequence.computed, sequence.prompt_tokens)
             admitted.append(sequence)
-            budget -= self._compute(sequence, budget, step, filled)
+            budget -= self._compute(sequence, chunk, step, filled)
         step.admitted = tuple(admitted)
 
-    def _gate(self, sequence: Sequence, route: list[Segment], budget: int) -> tuple[int, bool]:
-        """Cached leading blocks of a waiting request, and whether it may be admitted.
+    def _gate(self, sequence: Sequence, route: list[Segment], budget: int) -> tuple[int, int]:
+        """Cached leading blocks of a waiting request, and its first chunk if it may be admitted.
 
         All its known tokens must fit into the free blocks (with
         ``reserveFullPrompt``; else its first chunk), hits that nobody holds
-        included, since they leave the free queue.
+        included, since they leave the free queue. The chunk is 0 otherwise.
         """
-        hit = idle = 0
-        if self._caching:
-            for node, _ in route:
-                if node in self._writers:
-                    self._catch_up(node, ahead=1)
-            limit = (sequence.target - 1) // self._block_size
-            hit, idle = self.store.lookup(route, limit)
-        gate_tokens = sequence.target
-        if not self._reserve_full_prompt:
-            gate_tokens = min(gate_tokens, hit * self._block_size + budget)
-        needed = self._blocks(gate_tokens) - hit + idle
-        return hit, needed <= self.store.free
+        hit, idle = self._find(sequence, route) if self._caching else (0, 0)
+        sequence.computed = hit * self._block_size
+        chunk = self._chunk(sequence, budget)
+        tokens = sequence.target if self._reserve_full_prompt else sequence.computed + chunk
+        needed = self._blocks(tokens) - hit + idle + self._state_blocks
+        return hit, chunk if needed <= self.store.free else 0
+
+    def _find(self, sequence: Sequence, route: list[Segment]) -> tuple[int, int]:
+        """Cached leading blocks that a waiting request can use, those of them that nobody holds.
+
+        The last known token is always computed. Where states are kept, what is
+        cached is of use up to the last state; the next are kept where the
+        request leaves what is cached, and at its last block boundary.
+        """
+        for node, _ in route:
+            if node in self._writers:
+                self._catch_up(node, ahead=1)
+        limit = (sequence.target - 1) // self._block_size
+        shared, idle = self.store.lookup(route, limit)
+        if not self._keeps_states:
+            return shared, idle
+        hit = self.store.checkpoint_before(route, shared)
+        stops = sorted({shared, limit} - {0, hit})
+        sequence.stops = [stop * self._block_size for stop in stops]
+        return self.store.lookup(route, hit)
 
     def _blocked(self) -> bool:
         """Whether the head of the queue cannot be admitted before the batch changes."""

@@ -42,6 +42,24 @@ class Vllm(Engine):
     reserve_full_prompt: bool = Field(
         default=True, description="A request is admitted only when its whole prompt fits."
     )
+    evict_unhashed_first: bool = Field(
+        default=True,
+        description="Blocks without content, such as the partial last block of a request, are "
+        "reused before cached ones; false: in the order in which they were released, as in vLLM "
+        "0.19.",
+    )
+    prefix_retention: Literal["every-block", "prompt-tail"] = Field(
+        default="every-block",
+        description="What can be found again. every-block: every full block. prompt-tail, vLLM's "
+        "default for hybrid models: only what lies before a kept state of the recurrent layers. "
+        "States are kept at the last block boundary of a prompt and where a prompt leaves what is "
+        "cached; chunks of a prefill end at block boundaries.",
+    )
+    state_blocks: Annotated[int, whole(0, 10**6)] = Field(
+        default=0,
+        description="KV blocks that the state of the recurrent layers takes, of each running "
+        "sequence and of each state kept by prompt-tail.",
+    )
     enable_prefix_caching: bool = Field(
         default=True, description="Keep the KV blocks of finished requests for equal prefixes."
     )
@@ -59,6 +77,21 @@ class Vllm(Engine):
                     "maxNumSeqs",
                     f"must be at most maxNumBatchedTokens ({self.max_num_batched_tokens}), since "
                     f"each running sequence takes a token of the step; got {self.max_num_seqs}",
+                )
+            )
+        if self.kv_blocks is not None and self.state_blocks >= self.kv_blocks:
+            message = f"must be below kvBlocks ({self.kv_blocks}): {STARVED}"
+            problems.append(("stateBlocks", message))
+        if self.prefix_retention == "prompt-tail" and not self.state_blocks:
+            message = "must be above 0 with prefixRetention: prompt-tail: kept states take blocks"
+            problems.append(("stateBlocks", message))
+        if self.prefix_retention == "prompt-tail" and self.block_size > self.max_num_batched_tokens:
+            problems.append(
+                (
+                    "maxNumBatchedTokens",
+                    f"must be at least blockSize ({self.block_size}) with prefixRetention: "
+                    "prompt-tail, where a step computes whole blocks of a prompt; got "
+                    f"{self.max_num_batched_tokens}",
                 )
             )
         refuse(problems)
@@ -84,7 +117,7 @@ def kv_blocks(spec: Vllm) -> int:
         catalog.check_names(spec, gpu_only=True)
         return spec.kv_blocks
     blocks = math.floor(catalog.kv_tokens(spec) / spec.block_size)
-    if blocks < 1:
+    if blocks < 1 + spec.state_blocks:
         message = catalog.does_not_fit(spec, "for one KV block")
         raise ScenarioError([Fault("engine", 0, 0, "", message)])
     return blocks

@@ -4,7 +4,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from sim.scenario.fields import Bytes, DottedName, Model, real, refuse, whole
+from sim.scenario.fields import Bytes, DottedName, Duration, Model, real, refuse, whole
 
 # What lies further apart than this is a slip of units, and vanishes beside the rest of a sum.
 Coefficient: TypeAlias = Annotated[float, real(1e-6, 1e6, or_zero=True)]
@@ -38,6 +38,15 @@ class StepTime(Model):
         return self
 
 
+class FrontEnd(Model):
+    """What the API server of a pod takes before the engine knows of a request."""
+
+    per_request: Duration = Field(default=0.0, description="Time per request: HTTP, queues.")
+    per_prompt_token: Duration = Field(
+        default=0.0, description="Time per prompt token: tokenising, hashing; 1.5us or so."
+    )
+
+
 class Engine(Model):
     """One kind of pod: what it runs on, what it serves, what a step costs.
 
@@ -68,6 +77,10 @@ class Engine(Model):
     )
     gpu_memory_utilization: Annotated[float, real(0.0, 1.0, True)] = Field(
         default=0.92, description="Share of the GPU's memory that the engine may use."
+    )
+
+    front_end: FrontEnd | None = Field(
+        default=None, description="What the API server takes before the engine; none when missing."
     )
 
     def kv_tokens(self) -> int:

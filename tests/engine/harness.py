@@ -265,6 +265,9 @@ def engine_spec(settings: Settings) -> Vllm:
         max_model_len=settings.max_model_len,
         reserve_full_prompt=settings.reserve_full_prompt,
         enable_prefix_caching=settings.enable_prefix_caching,
+        evict_unhashed_first=settings.evict_unhashed_first,
+        prefix_retention="prompt-tail" if settings.prompt_tail else "every-block",
+        state_blocks=settings.state_blocks,
     )
 
 

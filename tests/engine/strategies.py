@@ -59,9 +59,11 @@ class Features:
     continuations: bool
     bursts: bool
     long_answers: bool
+    unhashed_first: bool
+    states: bool
 
 
-features = st.builds(Features, *[st.booleans()] * 9)
+features = st.builds(Features, *[st.booleans()] * 11)
 
 
 @st.composite
@@ -124,15 +126,24 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
     kv_blocks = draw(st.integers(4, 40)) * (8 if kinds.long_answers else 1)
     block_size = draw(st.integers(1, 16))
     longest = min(LONGEST_PROMPT, kv_blocks * block_size)
+    state_blocks = draw(st.integers(0, 3)) if kinds.states else 0
+    prompt_tail = state_blocks > 0 and draw(st.integers(0, 3)) > 0
+    kv_blocks *= 12 if prompt_tail else 1
+    budget = (
+        3000 if prompt_tail else draw(st.integers(max(2, block_size if prompt_tail else 2), 64))
+    )
     return Settings(
         step_time,
         kv_blocks=kv_blocks,
         block_size=block_size,
         max_num_seqs=draw(st.integers(1, 6)),
-        max_num_batched_tokens=draw(st.integers(2, 64)),
+        max_num_batched_tokens=budget,
         max_model_len=draw(st.integers(1, longest + 40)) if kinds.model_limit else None,
         reserve_full_prompt=kinds.whole_prompt_gate,
         enable_prefix_caching=kinds.caching,
+        evict_unhashed_first=kinds.unhashed_first,
+        prompt_tail=prompt_tail,
+        state_blocks=state_blocks,
     )
 
 

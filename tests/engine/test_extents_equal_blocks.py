@@ -32,8 +32,17 @@ class Caches(RuleBasedStateMachine):
         capacity=st.integers(3, 24),
         block_size=st.integers(1, 3),
         branches=st.lists(st.tuples(st.integers(0, 3), st.integers(0, LONGEST)), max_size=3),
+        unhashed_first=st.booleans(),
+        state_blocks=st.integers(1, 3),
     )
-    def build(self, capacity: int, block_size: int, branches: list[tuple[int, int]]) -> None:
+    def build(
+        self,
+        capacity: int,
+        block_size: int,
+        branches: list[tuple[int, int]],
+        unhashed_first: bool,
+        state_blocks: int,
+    ) -> None:
         texts = [Text()]
         for parent, start in branches:
             texts.append(Text(parent, start) if parent < len(texts) else Text())
@@ -43,8 +52,9 @@ class Caches(RuleBasedStateMachine):
             for text in range(len(texts))
         ]
         self.nodes: list[Node] = Traffic(tuple(texts), ()).nodes()
-        self.store = ExtentStore(capacity, block_size)
-        self.pool = BlockPool(capacity)
+        self.store = ExtentStore(capacity, block_size, unhashed_first)
+        self.pool = BlockPool(capacity, unhashed_first)
+        self.state_blocks = state_blocks
         self.chains = Chains(block_size)
 
     @rule(
@@ -75,6 +85,24 @@ class Caches(RuleBasedStateMachine):
     def leave(self, request: Request) -> None:
         self.store.release(request.extents)
         self.pool.release(request.blocks)
+
+    @rule(text=st.integers(0, 3), length=st.integers(1, LONGEST))
+    def keep_state(self, text: int, length: int) -> None:
+        """What the recurrent layers know after a number of blocks, cached or not."""
+        text %= len(self.nodes)
+        blocks = length // self.block_size
+        if blocks:
+            self.store.checkpoint(path(self.nodes[text], length), blocks, self.state_blocks)
+            self.pool.keep_state(self._chains(text, length)[-1], self.state_blocks)
+
+    @rule(text=st.integers(0, 3))
+    def use_state(self, text: int) -> None:
+        text %= len(self.nodes)
+        route = path(self.nodes[text], LONGEST)
+        blocks = self.store.checkpoint_before(route, LONGEST // self.block_size)
+        if blocks:
+            self.store.use_checkpoint(route, blocks)
+            self.pool.use_state(self._chains(text, LONGEST)[blocks - 1])
 
     def _compute(self, request: Request, end: int) -> None:
         """As far towards ``end`` as the free blocks go."""
@@ -107,6 +135,15 @@ class Caches(RuleBasedStateMachine):
             idle = sum(block in self.pool.free for block in hits)
             limit = LONGEST // self.block_size
             assert self.store.lookup(path(node, LONGEST), limit) == (len(hits), idle)
+
+    @invariant()
+    def the_same_states_are_kept(self) -> None:
+        for text, node in enumerate(self.nodes):
+            chains = self._chains(text, LONGEST)
+            for limit in range(len(chains) + 1):
+                states = [at for at in range(1, limit + 1) if self.pool.has_state(chains[at - 1])]
+                at = max(states, default=0)
+                assert self.store.checkpoint_before(path(node, LONGEST), limit) == at
 
     @invariant()
     def no_block_is_cached_without_its_parent(self) -> None:

@@ -13,8 +13,8 @@ from sim.scenario.fields import Bytes, Duration, Tokens
 from sim.scenario.json_schema import json_schema, text
 from sim.scenario.load import ScenarioSet, load_text
 from sim.scenario.nodes import plain
-from sim.scenario.yamltext import parse
 from sim.scenario.validate import DEFAULT_ENGINE
+from sim.scenario.yamltext import parse
 from tests.scenario.conftest import GOOD
 from tests.scenario.schema_subset import fits
 

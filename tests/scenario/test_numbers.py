@@ -8,7 +8,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sim import registry as registries
 from sim.pod.spec import Vllm
-from sim.scenario.engine import StepTime
+from sim.scenario.engine import FrontEnd, StepTime
 from sim.scenario.fields import Quantity
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Backend, Metrics, Slo, Window
@@ -24,6 +24,9 @@ ZERO_IS_LEGAL = {
     "engines.small.gpuMemoryUtilization": False,
     "engines.small.weights": True,
     "engines.small.workspace": True,
+    "engines.small.stateBlocks": True,
+    "engines.small.frontEnd.perRequest": True,
+    "engines.small.frontEnd.perPromptToken": True,
     "engines.small.stepTime.a": True,
     "engines.small.stepTime.b": True,
     "engines.small.stepTime.c": True,
@@ -41,6 +44,8 @@ TINY_IS_LEGAL = {
     "engines.small.gpuMemoryUtilization",
     "engines.small.weights",
     "engines.small.workspace",
+    "engines.small.frontEnd.perRequest",
+    "engines.small.frontEnd.perPromptToken",
     "window.warmup",
     "window.measure",
     "slo.ttft",
@@ -76,6 +81,7 @@ def paths() -> Iterator[tuple[str, Quantity]]:
     """Every number of the scenario itself and of the policies, with a path to set it."""
     blocks: list[tuple[str, type[BaseModel]]] = [
         ("engines.small.", Vllm),
+        ("engines.small.frontEnd.", FrontEnd),
         ("engines.small.stepTime.", StepTime),
         ("backends.pods.", Backend),
         ("router.metrics.", Metrics),
@@ -144,7 +150,7 @@ def test_next_to_nothing_is_legal_only_where_it_does_no_harm(faults: Lines, path
     """C73: a poll every 1e-300 s would never let the clock move on, and a step time of 1e-300 ms
     vanish in a sum, or divide something by zero."""
     quantity = PATHS[path]
-    if quantity.low > 0:
+    if quantity.low > 0 or quantity.whole:
         (line,) = faults(GOOD, [setting(path, "1.0e-300")])
         assert "; got 1e-300" in line
     else:

@@ -26,6 +26,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "several preempted at once": fleet(
         {"kind": "script", "rows": SHORT}, {"kind": "round-robin"}, kvBlocks=50
     ),
+    "an API server": fleet(agents(8), RING, window={"measure": 60}, frontEnd={"perRequest": "5ms"}),
     "refusals": fleet({"kind": "script", "rows": CROWD}, {"kind": "round-robin"}, kvBlocks=40),
     "no sessions": fleet(
         {

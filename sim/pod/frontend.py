@@ -1,0 +1,60 @@
+"""The API server in front of an engine: a request is read and tokenised before it is queued."""
+
+from functools import partial
+
+from sim.kernel import Kernel, Order
+from sim.ports import PodObserver, PodPort, PodTotals, Published
+from sim.request import Attempt
+from sim.scenario.engine import FrontEnd
+
+
+class FrontedPod:
+    """A pod of any kind behind its API server, which works on any number of requests at once.
+
+    A request costs ``perRequest`` and ``perPromptToken`` for each token of its
+    prompt, cached or not: text is tokenised and hashed before anything can be
+    found. Until then the engine, its metrics included, does not know of it.
+    """
+
+    def __init__(self, pod: PodPort, front_end: FrontEnd, kernel: Kernel) -> None:
+        self.name = pod.name
+        self._pod = pod
+        self._front_end = front_end
+        self._kernel = kernel
+        self._inside: set[Attempt] = set()
+
+    def submit(self, attempt: Attempt) -> None:
+        """Take an attempt; the engine gets it when the prompt is tokenised, and may refuse it."""
+        tokens = attempt.request.prompt.tokens
+        takes_s = self._front_end.per_request + self._front_end.per_prompt_token * tokens
+        self._inside.add(attempt)
+        ready_s = self._kernel.now_s + takes_s
+        self._kernel.at(ready_s, Order.ARRIVAL, partial(self._hand_over, attempt))
+
+    def cancel(self, attempt: Attempt) -> None:
+        """The client has left: the engine never gets to see what is not tokenised yet."""
+        if attempt in self._inside:
+            self._inside.remove(attempt)
+        else:
+            self._pod.cancel(attempt)
+
+    def published(self, now_s: float) -> Published:
+        """Answer a metrics poll, of what the engine knows."""
+        return self._pod.published(now_s)
+
+    def totals(self, now_s: float) -> PodTotals:
+        """Running totals of the engine."""
+        return self._pod.totals(now_s)
+
+    def watch(self, observer: PodObserver) -> None:
+        """The steps are those of the engine."""
+        self._pod.watch(observer)
+
+    def report(self) -> None:
+        """Tell the observer of what the engine has in flight."""
+        self._pod.report()
+
+    def _hand_over(self, attempt: Attempt) -> None:
+        if attempt in self._inside:
+            self._inside.remove(attempt)
+            self._pod.submit(attempt)
