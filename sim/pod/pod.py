@@ -211,7 +211,8 @@ class Pod:
         now_s, steps, step = self._end_s, self._steps, self._step
         if step is None:
             scheduler.grow(steps)
-        self.report()
+        if self._observer is not None:
+            self.report()
         self._finished_steps += steps
         self._busy_s += now_s - self._start_s
         self._emitted += steps * batch.decoders
