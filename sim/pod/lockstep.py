@@ -105,7 +105,24 @@ class Lockstep:
         """Start the next step or span of all ranks at ``start_s``, if any of them has work."""
         self._plan += 1
         self.start_s = start_s
-        ranks = self._ranks
+        if len(self._ranks) == 1:
+            self._begin_alone(self._ranks[0], start_s)
+        else:
+            self._begin_together(self._ranks, start_s)
+
+    def _begin_alone(self, rank: Rank, start_s: float) -> None:
+        steps = rank.steps_ahead()
+        if steps:
+            self.steps = steps
+            self._span = rank.span(start_s)
+            self._wake_at(self._span.end_s(steps))
+        elif steps is not None:
+            lasts_s = rank.schedule(start_s)
+            if lasts_s is not None:
+                self.steps = 1
+                self._wake_at(start_s + lasts_s)
+
+    def _begin_together(self, ranks: list[Rank], start_s: float) -> None:
         ahead = [steps for rank in ranks if (steps := rank.steps_ahead()) is not None]
         if not ahead:
             return
