@@ -267,6 +267,7 @@ class Scheduler:
         sequence.computed = end
         self._answers.write(sequence, sequence.computed)
         step.prefill_tokens += chunk
+        step.chunks += ((sequence, chunk),)
         step.pairs += chunk * (start + chunk / 2)
         if end == sequence.target:
             filled.append(sequence)
@@ -332,7 +333,7 @@ class Scheduler:
             sequence.high_water = sequence.target
         sequence.attempt.preemptions += 1
         self.preemptions += 1
-        step.preempted = True
+        step.preempted += (sequence,)
         if sequence.emitted < sequence.output_tokens:
             self.waiting.put_back(sequence)
         elif sequence not in self.finishing:

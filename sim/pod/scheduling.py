@@ -24,7 +24,8 @@ class Step:
     filled: tuple[Sequence, ...] = ()  # prefill complete with this step: they sample a token
     admitted: tuple[Sequence, ...] = ()
     failed: tuple[Sequence, ...] = ()  # broken off before it, for want of KV; they are not running
-    preempted: bool = False
+    chunks: tuple[tuple[Sequence, int], ...] = ()  # of prompts, in tokens
+    preempted: tuple[Sequence, ...] = ()
     # decoding before this step was scheduled, and not in it
     skipped: tuple[Sequence, ...] = ()  # for want of budget
     interrupted: tuple[Sequence, ...] = ()  # preempted

@@ -104,7 +104,7 @@ class Slots:
         return step
 
     def take_back(self, step: Step) -> None:
-        """Who is not in an empty step does not run."""
+        """Nothing to undo: whoever is not in an empty step does not run."""
 
     def complete(self, step: Step) -> list[Sequence]:
         """What was planned is done; returns who has ended, in slot order."""
@@ -238,6 +238,7 @@ class Slots:
         sequence.computed = start + chunk
         sequence.attempt.computed_tokens += chunk
         step.prefill_tokens += chunk
+        step.chunks += ((sequence, chunk),) if chunk else ()
         step.pairs += chunk * (start + chunk / 2)
         if sequence.computed == sequence.target:
             filled.append(sequence)
