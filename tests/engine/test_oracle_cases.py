@@ -239,6 +239,41 @@ def test_c33_the_next_turn_reuses_the_answer(
     assert engine(AMPLE, Traffic((Text(),), calls)).jobs[1].cached_tokens == cached
 
 
+@pytest.mark.parametrize(("prompt_tokens", "blocks", "filled"), [(17, 2, 0.53), (400, 25, 1.0)])
+def test_c34_a_prompt_holds_whole_blocks(
+    engine: EngineUnderTest, prompt_tokens: int, blocks: int, filled: float
+) -> None:
+    """C34: usage counted in tokens would call a pod a third full that has no block to spare."""
+    settings = Settings(T0, kv_blocks=100)
+    traffic = unrelated(Call(0.0, 0, prompt_tokens, 2))
+    seen = engine(settings, traffic, polls_s=((10 + 0.05 * prompt_tokens + 0.1) * MS,))
+    assert seen.polls[0].kv_usage == blocks / 100
+    assert prompt_tokens / (blocks * 16) == pytest.approx(filled, abs=5e-3)
+
+
+def test_c34_usage_of_blocks_is_far_above_that_of_tokens(engine: EngineUnderTest) -> None:
+    """C34: ten prompts of 17 tokens fill 20 of 30 blocks with 170 of 480 tokens."""
+    settings = Settings(T0, kv_blocks=30)
+    traffic = unrelated(*(Call(0.0, text, 17, 2) for text in range(10)))
+    (poll,) = engine(settings, traffic, polls_s=(0.0186,)).polls
+    assert (poll.running, poll.kv_usage) == (10, 20 / 30)
+
+
+def test_c34_one_long_request_fits_and_two_do_not(engine: EngineUnderTest) -> None:
+    """C34: 262,144 tokens take 168 of 193 blocks of 1,568; by tokens 1.15 would fit, and two
+    prompts of half the pod would be admitted as far as they go."""
+    settings = Settings(T0, kv_blocks=193, block_size=1568, max_model_len=262_144)
+    traffic = unrelated(*(Call(0.0, text, 262_142, 2) for text in range(2)))
+    seen = engine(settings, traffic, polls_s=(13.430,))
+    first, second = seen.jobs
+    prefilled_ms = 32 * 10 + 262_142 * 0.05
+    assert first.first_token_s == ms(prefilled_ms)
+    assert (seen.polls[0].running, seen.polls[0].kv_usage) == (1, 168 / 193)
+    assert first.end_s == second.scheduled_s == ms(prefilled_ms + 10.1)
+    assert second.end_s == ms(2 * (prefilled_ms + 10.1))
+    assert (first.preemptions, second.preemptions) == (0, 0)
+
+
 # Timing
 
 
