@@ -179,6 +179,14 @@ SCHEDULER = (
         (f"{RULES}::test_an_answer_in_the_making_lets_its_own_next_turn_in",),
     ),
     Fault(
+        "stuck-for-good",
+        "sim/pod/scheduler.py",
+        "(self._stuck and self._blocked())",
+        "self._stuck",
+        "who did not fit once is not looked at before the next end of an answer",
+        (f"{RULES}::test_an_answer_in_the_making_lets_its_own_next_turn_in",),
+    ),
+    Fault(
         "state-may-go",
         "sim/pod/scheduler.py",
         "if written or self._gate.may_need_less:",
@@ -241,7 +249,7 @@ GATE_AND_INTAKE = (
         "watermark-of-an-idle-pod",
         "sim/pod/gate.py",
         "if beside_others:",
-        "if not beside_others or beside_others:",
+        "if True:",
         "an idle pod keeps its watermark free: a large prompt waits for ever",
         (f"{OPTIONS}::test_the_watermark_stays_free_beside_what_runs",),
     ),
@@ -353,6 +361,22 @@ REPORTS = (
         (DECIMAL,),
     ),
     Fault(
+        "usage-within-a-span",
+        "sim/pod/pod.py",
+        "scheduler.store.held + self._batch.blocks_for(done)",
+        "scheduler.store.held",
+        "during a span the published KV usage is that of before it",
+        (f"{CASES}::test_c24_running_blocks_are_safe_and_block_the_queue", DECIMAL),
+    ),
+    Fault(
+        "unanswered-for-ever",
+        "sim/pod/pod.py",
+        "self._intake.answer(sequence.prompt_tokens)",
+        "self._intake.answer(0)",
+        "prompts that have their first token still count as queued",
+        (f"{OPTIONS}::test_prompts_in_prefill_are_counted_whole",),
+    ),
+    Fault(
         "waiting-ghosts",
         "sim/pod/gauges.py",
         "self.waiting = self.scheduled - self._left",
@@ -374,7 +398,7 @@ REPORTS = (
         "self._batch.decoders - resumed + len(scheduler.finishing)",
         "self._batch.decoders + len(scheduler.finishing)",
         "with async scheduling those who sit a step out are counted as given a token",
-        (DECIMAL,),
+        (f"{RULES}::test_a_prompt_goes_before_decodes_of_later_admissions",),
     ),
 )
 
@@ -423,7 +447,7 @@ CACHE = (
         "unhashed-last",
         "sim/extents.py",
         "if not self._unhashed_first:",
-        "if self._unhashed_first or not self._unhashed_first:",
+        "if True:",
         "evictUnhashedFirst does nothing",
         (STORE,),
     ),
@@ -457,7 +481,7 @@ CACHE = (
         "key=lambda writer: (-writer.computed, writer.admission)",
         "key=lambda writer: (writer.computed, writer.admission)",
         "of two equal answers the one that is behind has the original blocks",
-        (DECIMAL, BINARY, SPANS),
+        (f"{RULES}::test_of_two_equal_answers_the_one_ahead_is_found",),
     ),
 )
 
