@@ -10,6 +10,7 @@ Where to start reading:
 - ``sim.pod``       the engine: scheduler, step time, batch; ``sim.extents`` its KV cache
 - ``sim.content``   what prompts say: a tree of conversation nodes
 - ``sim.record``    what is written down; ``sim.results`` tables, summary, store, digest
+- ``sim.timeline``  a run to look at, for trace viewers
 - ``sim.validation`` compares whole runs with what ``sim.theory`` knows
 - ``sim.scenario``  files, their schema and their errors; ``sim.kernel`` the clock
 

@@ -8,7 +8,7 @@ from sim import registry as registries
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
 from sim.pod.frontend import FrontedPod
-from sim.ports import PodPort, PodTotals, Workload, WorkloadContext
+from sim.ports import PodObserver, PodPort, PodTotals, Workload, WorkloadContext
 from sim.record import Recorder
 from sim.request import Request
 from sim.results.result import RunFacts
@@ -25,7 +25,13 @@ WATCH_S = 3600.0
 class Cluster:
     """Everything of one run. Build it, ``run`` it once, then read ``recorder`` and ``facts``."""
 
-    def __init__(self, scenario: Scenario, seed: int, directory: Path) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        directory: Path,
+        observer: PodObserver | None = None,
+    ) -> None:
         self.kernel = Kernel()
         self.recorder = Recorder()
         self.streams = Streams(seed)
@@ -44,6 +50,9 @@ class Cluster:
         ]
         if engine.front_end is not None:
             self.pods = [FrontedPod(pod, engine.front_end, self.kernel) for pod in self.pods]
+        if observer is not None:
+            for pod in self.pods:
+                pod.watch(observer)
         self._gpus = len(self.pods) * engine.tensor_parallel
         columns = PodColumns([pod.name for pod in self.pods])
         self._policy = self._make_policy(name, backend)
@@ -80,6 +89,8 @@ class Cluster:
         self._closed = self._totals()
         if drain and window.measure is not None:
             self._drain(on_tick)
+        for pod in self.pods:
+            pod.report()
         return self._facts(window.warmup, window_end_s)
 
     # -- building -------------------------------------------------------------------------

@@ -81,13 +81,17 @@ class ExtentStore:
         """
         hit = idle = 0
         for node, leave in path:
-            stop = min(leave // self.block_size, limit)
-            state = self._states.get(node)
+            stop = leave // self.block_size
+            if stop > limit:
+                stop = limit
             if stop <= hit:
                 continue
+            state = self._states.get(node)
             if state is None:
                 break
-            end = min(state.cached_until(), stop)
+            end = state.cached_until()
+            if end > stop:
+                end = stop
             if end > hit:
                 idle += state.idle_between(hit, end)
                 hit = end
@@ -145,7 +149,9 @@ class ExtentStore:
             stop = min(leave // self.block_size, content)
             if at >= stop:
                 continue
-            state = self._state(node)
+            state = self._states.get(node)
+            if state is None:
+                state = self._state(node)
             cached = state.cached_until()
             if cached > at:
                 self._serial += 1
@@ -166,7 +172,9 @@ class ExtentStore:
 
     def release(self, holding: Holding) -> None:
         """Give everything back, tail first; content stays cached until it is evicted."""
-        self.give_back(holding.blocks - holding.content)
+        own = holding.blocks - holding.content
+        if own:
+            self.give_back(own)
         for hold in reversed(holding.holds):
             self._give(hold.state, hold.start, hold.stop, hold.serial)
         holding.holds = []

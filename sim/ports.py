@@ -18,6 +18,38 @@ class Published(NamedTuple):
     kv_usage: float
 
 
+class StepReport(NamedTuple):
+    """What a pod did in one step, or in a span of decode steps; times are seconds.
+
+    ``decoders`` sequences decoded in each of the steps, and read
+    ``context_tokens`` in the first. ``chunks`` are request ids and the prompt
+    tokens that were computed for them, ``preempted`` the ids of the requests
+    that the scheduling of the step threw out. ``waiting`` and ``running`` are
+    as that scheduling left them; ``kv_usage`` is the share of the KV blocks that
+    requests held at the end, before those that ended gave theirs back.
+    """
+
+    pod: str
+    start_s: float
+    end_s: float
+    steps: int
+    prefill_tokens: int
+    decoders: int
+    context_tokens: int
+    waiting: int
+    running: int
+    kv_usage: float
+    chunks: tuple[tuple[int, int], ...]
+    preempted: tuple[int, ...]
+
+
+class PodObserver(Protocol):
+    """Who watches pods at work: told once a step or span, never per token; changes nothing."""
+
+    def stepped(self, report: StepReport) -> None:
+        """A step or span is over, or is cut off in flight by the end of the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodTotals:
     """Running totals of one pod since the start of the run."""
@@ -31,7 +63,7 @@ class PodTotals:
 
 
 class PodPort(Protocol):
-    """A pod as a proxy sees it."""
+    """A pod as a proxy sees it, and as an observer watches it."""
 
     name: str
 
@@ -46,6 +78,12 @@ class PodPort(Protocol):
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all before ``now_s``, which must be the present instant."""
+
+    def watch(self, observer: PodObserver) -> None:
+        """Tell ``observer`` of every step or span when it is over."""
+
+    def report(self) -> None:
+        """Tell the observer, if any, of the step or span in flight, up to its planned end."""
 
 
 class ProxyPort(Protocol):

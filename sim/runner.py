@@ -14,12 +14,18 @@ import numpy as np
 from sim.cluster import Cluster
 from sim.errors import InvariantError
 from sim.invariants import check_all, check_cheap
+from sim.ports import PodObserver
 from sim.results import arrow
 from sim.results.comparison import compare_variants
 from sim.results.result import RunResult
 from sim.results.store import write
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Scenario
+from sim.timeline.excerpt import Excerpt, StepLog
+from sim.timeline.file import Written
+from sim.timeline.file import write as write_timeline
+from sim.timeline.plan import Plan, plans
+from sim.timeline.timeline import timeline as drawn
 from sim.workers import run_all
 
 if TYPE_CHECKING:
@@ -41,10 +47,14 @@ class Progress:
 
 @dataclass(frozen=True, repr=False)
 class Runs:
-    """The results of a scenario: every variant under every seed, variants in file order."""
+    """The results of a scenario: every variant under every seed, variants in file order.
+
+    ``timelines`` are those that were asked for, one for each run.
+    """
 
     scenario: ScenarioSet
     runs: tuple[RunResult, ...]
+    timelines: tuple[Written, ...] = ()
 
     def __repr__(self) -> str:
         """One line: a notebook shows it."""
@@ -86,21 +96,29 @@ def run_set(
     store: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
     keep_tables: bool = True,
+    timeline: Path | None = None,
+    excerpt: Excerpt | None = None,
 ) -> Runs:
     """Simulate every variant under every seed; results and order do not depend on ``jobs``.
 
     A finished run is stored at once, so an interruption loses only the runs
     in flight. ``check`` verifies every invariant, not only the cheap ones.
     Without ``keep_tables`` the results come back with empty tables.
+    ``timeline`` is the file for the timeline of ``excerpt``, see
+    ``sim.timeline.plan``; it is refused before anything runs.
     """
     tasks = [
         _Task(scenarios, index, seed, check, store, keep_tables)
         for index in range(len(scenarios.variants))
         for seed in (scenarios.seeds if seeds is None else seeds)
     ]
+    if timeline is not None:
+        planned = plans(timeline, excerpt, [(task.scenario, task.seed) for task in tasks])
+        tasks = [replace(task, plan=plan) for task, plan in zip(tasks, planned)]
     workers = min(jobs, len(tasks))
-    results = _run_here(tasks, progress) if workers <= 1 else _run_apart(tasks, workers, progress)
-    return Runs(scenarios, tuple(results))
+    ended = _run_here(tasks, progress) if workers <= 1 else _run_apart(tasks, workers, progress)
+    timelines = (run.timeline for run in ended if run.timeline is not None)
+    return Runs(scenarios, tuple(run.result for run in ended), tuple(timelines))
 
 
 def run_one(
@@ -108,16 +126,25 @@ def run_one(
     seed: int,
     directory: Path = Path(),
     on_tick: Callable[[float], None] | None = None,
+    observer: PodObserver | None = None,
 ) -> RunResult:
     """Simulate one variant under one seed.
 
     ``directory`` is where the file names of the scenario start; ``on_tick``
-    hears the simulated time now and then.
+    hears the simulated time now and then, ``observer`` every step of the pods.
     """
     with _without_collector():
-        cluster = Cluster(scenario, seed, directory)
+        cluster = Cluster(scenario, seed, directory, observer)
         facts = cluster.run(on_tick)
         return cluster.recorder.freeze(facts)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """What a run of a set has come to."""
+
+    result: RunResult
+    timeline: Written | None
 
 
 @dataclass(frozen=True)
@@ -130,6 +157,7 @@ class _Task:
     check: bool
     store: Path | None
     keep_tables: bool
+    plan: Plan | None = None
 
     @property
     def scenario(self) -> Scenario:
@@ -140,8 +168,9 @@ class _Task:
         window = self.scenario.window
         return None if window.measure is None else window.warmup + window.measure
 
-    def run(self, on_tick: Callable[[float], None]) -> RunResult:
-        result = run_one(self.scenario, self.seed, self.scenarios.directory, on_tick)
+    def run(self, on_tick: Callable[[float], None]) -> _Ended:
+        log = None if self.plan is None else StepLog(self.plan.excerpt)
+        result = run_one(self.scenario, self.seed, self.scenarios.directory, on_tick, log)
         violations = check_all(result) if self.check else check_cheap(result)
         if violations:
             named = (result.facts.scenario, result.variant, f"seed {result.seed}")
@@ -150,14 +179,19 @@ class _Task:
         if self.store is not None:
             resolved = self.scenario.model_dump(mode="json", by_alias=True)
             write(result, self.store, self.scenarios.scenario_hash, resolved)
-        if self.keep_tables:
-            return result
-        return replace(
-            result,
-            requests_table=result.requests_table.slice(0, 0),
-            placements_table=result.placements_table.slice(0, 0),
-            pods_table=result.pods_table.slice(0, 0),
-        )
+        written = None
+        if self.plan is not None and log is not None:
+            written = write_timeline(drawn(result, log), self.plan.path)
+        return _Ended(result if self.keep_tables else _without_rows(result), written)
+
+
+def _without_rows(result: RunResult) -> RunResult:
+    return replace(
+        result,
+        requests_table=result.requests_table.slice(0, 0),
+        placements_table=result.placements_table.slice(0, 0),
+        pods_table=result.pods_table.slice(0, 0),
+    )
 
 
 class _Tally:
@@ -177,10 +211,10 @@ class _Tally:
         self._now_s[index] = now_s if end_s is None else min(now_s, end_s)
         self._tell()
 
-    def done(self, index: int, result: RunResult) -> None:
+    def done(self, index: int, ended: _Ended) -> None:
         """The run with this index has ended."""
         end_s = self._ends_s[index]
-        self._now_s[index] = result.facts.end_s if end_s is None else end_s
+        self._now_s[index] = ended.result.facts.end_s if end_s is None else end_s
         self._done += 1
         self._tell()
 
@@ -190,7 +224,7 @@ class _Tally:
             self._progress(Progress(self._done, total, sum(self._now_s), self._planned_s))
 
 
-def _run_here(tasks: list[_Task], progress: Callable[[Progress], None] | None) -> list[RunResult]:
+def _run_here(tasks: list[_Task], progress: Callable[[Progress], None] | None) -> list[_Ended]:
     tally = _Tally(tasks, progress)
     results = []
     for index, task in enumerate(tasks):
@@ -201,7 +235,7 @@ def _run_here(tasks: list[_Task], progress: Callable[[Progress], None] | None) -
 
 def _run_apart(
     tasks: list[_Task], workers: int, progress: Callable[[Progress], None] | None
-) -> list[RunResult]:
+) -> list[_Ended]:
     tally = _Tally(tasks, progress)
     return run_all([task.run for task in tasks], workers, tally.tick, tally.done)
 

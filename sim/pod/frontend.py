@@ -3,7 +3,7 @@
 from functools import partial
 
 from sim.kernel import Kernel, Order
-from sim.ports import PodPort, PodTotals, Published
+from sim.ports import PodObserver, PodPort, PodTotals, Published
 from sim.request import Attempt
 from sim.scenario.engine import FrontEnd
 
@@ -45,6 +45,14 @@ class FrontedPod:
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of the engine."""
         return self._pod.totals(now_s)
+
+    def watch(self, observer: PodObserver) -> None:
+        """The steps are those of the engine."""
+        self._pod.watch(observer)
+
+    def report(self) -> None:
+        """Tell the observer of what the engine has in flight."""
+        self._pod.report()
 
     def _hand_over(self, attempt: Attempt) -> None:
         if attempt in self._inside:

@@ -43,8 +43,8 @@ class Lockstep:
         self.finished_steps = 0
         self._kernel = kernel
         self._ranks: list[Rank] = []
-        self._start_s = 0.0  # of the step or span in flight
-        self._end_s = 0.0  # of the step or span in flight, as planned or cut
+        self.start_s = 0.0  # of the step or span in flight
+        self.end_s = 0.0  # of the step or span in flight, as planned or cut
         self._span: Span | None = None  # what is in flight when it is a span
         self._plan = 0  # number of the present plan: wake-ups of older ones are stale
         self._planning = False  # a planning event is on its way
@@ -76,7 +76,7 @@ class Lockstep:
 
     def busy_s(self, now_s: float) -> float:
         """Seconds before ``now_s``, which is the present, in which there was a step in flight."""
-        return self._busy_s + (now_s - self._start_s if self.steps else 0.0)
+        return self._busy_s + (now_s - self.start_s if self.steps else 0.0)
 
     # -- planning -------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class Lockstep:
         """Plan the step that starts at ``start_s``, after everything else of this instant."""
         if not self._planning:
             self._planning = True
-            self._start_s = start_s
+            self.start_s = start_s
             self._kernel.at(self._kernel.now_s, Order.PLANNING, self._planned)
 
     def _plan_next(self, start_s: float) -> None:
@@ -94,18 +94,35 @@ class Lockstep:
             self._begin(start_s)
         else:
             self._planning = True
-            self._start_s = start_s
+            self.start_s = start_s
             self._kernel.at(max(due_s, self._kernel.now_s), Order.PLANNING, self._planned)
 
     def _planned(self) -> None:
         self._planning = False
-        self._begin(self._start_s)
+        self._begin(self.start_s)
 
     def _begin(self, start_s: float) -> None:
         """Start the next step or span of all ranks at ``start_s``, if any of them has work."""
         self._plan += 1
-        self._start_s = start_s
-        ranks = self._ranks
+        self.start_s = start_s
+        if len(self._ranks) == 1:
+            self._begin_alone(self._ranks[0], start_s)
+        else:
+            self._begin_together(self._ranks, start_s)
+
+    def _begin_alone(self, rank: Rank, start_s: float) -> None:
+        steps = rank.steps_ahead()
+        if steps:
+            self.steps = steps
+            self._span = rank.span(start_s)
+            self._wake_at(self._span.end_s(steps))
+        elif steps is not None:
+            lasts_s = rank.schedule(start_s)
+            if lasts_s is not None:
+                self.steps = 1
+                self._wake_at(start_s + lasts_s)
+
+    def _begin_together(self, ranks: list[Rank], start_s: float) -> None:
         ahead = [steps for rank in ranks if (steps := rank.steps_ahead()) is not None]
         if not ahead:
             return
@@ -121,7 +138,7 @@ class Lockstep:
             self._wake_at(start_s + max(lasting_s))
 
     def _wake_at(self, end_s: float) -> None:
-        self._end_s = end_s
+        self.end_s = end_s
         # A step that began up to the tolerance ago may be over already.
         wake_s = max(end_s, self._kernel.now_s)
         self._kernel.at(wake_s, Order.STEP_END, partial(self._woken, self._plan))
@@ -131,13 +148,13 @@ class Lockstep:
     def _woken(self, plan: int) -> None:
         if plan == self._plan:
             self._finish()
-            self._plan_next(self._end_s)
+            self._plan_next(self.end_s)
 
     def _finish(self) -> None:
         """What is in flight takes effect at its end."""
-        steps, end_s = self.steps, self._end_s
+        steps, end_s = self.steps, self.end_s
         self.finished_steps += steps
-        self._busy_s += end_s - self._start_s
+        self._busy_s += end_s - self.start_s
         self.steps = 0
         self._span = None
         for rank in self._ranks:
@@ -165,7 +182,7 @@ class Lockstep:
         elif done < self.steps:
             self._plan += 1
             self.steps = done
-            self._end_s = boundary_s
+            self.end_s = boundary_s
             if done:
                 self._finish()
             self._span = None

@@ -11,10 +11,11 @@ from sim.pod.batch import Sequence
 from sim.pod.gauges import Gauges
 from sim.pod.intake import Intake
 from sim.pod.lockstep import Lockstep
+from sim.pod.report import span_report, step_report
 from sim.pod.scheduler import Scheduler, Step
 from sim.pod.spec import Vllm
 from sim.pod.steptime import Span, StepTime
-from sim.ports import PodTotals, Published
+from sim.ports import PodObserver, PodTotals, Published
 from sim.registry import family
 from sim.request import Attempt, HttpStatus, Reason, Status
 from sim.scenario.presets import step_time
@@ -32,6 +33,7 @@ class Pod:
     ) -> None:
         self.name = name
         self._kernel = kernel
+        self._observer: PodObserver | None = None
         self._lockstep = lockstep or Lockstep(kernel)
         self._lockstep.join(self)
         self._steptime = StepTime(step_time(engine))
@@ -124,6 +126,16 @@ class Pod:
             lockstep.busy_s(now_s),
         )
 
+    def watch(self, observer: PodObserver) -> None:
+        """Tell ``observer`` of every step or span when it is over."""
+        self._observer = observer
+
+    def report(self) -> None:
+        """Tell the observer, if any, of the step or span in flight, up to its planned end."""
+        lockstep = self._lockstep
+        if self._observer is not None and lockstep.steps:
+            self._report(self._observer, lockstep.steps, lockstep.end_s)
+
     # -- steps ----------------------------------------------------------------------------
 
     def steps_ahead(self) -> int | None:
@@ -154,9 +166,13 @@ class Pod:
         self._coasting = True
         self._giving = batch.decoders
         self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
-        # What is applied already has read its context: one token less of each.
-        context_tokens = batch.context_tokens - (batch.decoders if self._async else 0)
-        return self._steptime.span(start_s, batch.decoders, context_tokens)
+        return self._steptime.span(start_s, batch.decoders, self._span_context())
+
+    def _span_context(self) -> int:
+        """Context tokens that the first step of the span in flight reads."""
+        batch = self._batch
+        # Async: what counts as done already has read its context, one token less of each.
+        return batch.context_tokens - (batch.decoders if self._async else 0)
 
     def schedule(self, start_s: float) -> float | None:
         """Begin one step; how many seconds it would last on its own, None for an empty one."""
@@ -200,6 +216,8 @@ class Pod:
     def finish(self, steps: int, end_s: float) -> None:
         """Apply what has been in flight at its end: tokens, first tokens, ends, then publish."""
         scheduler = self._scheduler
+        if self._observer is not None:
+            self._report(self._observer, steps, end_s)
         self._emitted += steps * self._giving - self._lost
         self._lost = 0
         flown = self._applied if self._async else self._planned
@@ -217,6 +235,22 @@ class Pod:
         self._gauges.publish(len(scheduler.running), scheduler.store.held)
         for sequence in ended:
             self._complete(sequence, end_s, Reason.LENGTH if sequence.truncated else None)
+
+    def _report(self, observer: PodObserver, steps: int, end_s: float) -> None:
+        start_s, waiting, scheduler = (
+            self._lockstep.start_s,
+            self._gauges.scheduled,
+            self._scheduler,
+        )
+        if self._coasting:
+            if self._batch.decoders:
+                context = self._span_context()
+                report = span_report(self.name, start_s, end_s, steps, context, waiting, scheduler)
+                observer.stepped(report)
+            return
+        step = self._applied if self._async else self._planned
+        if step is not None:
+            observer.stepped(step_report(self.name, start_s, end_s, step, waiting, scheduler))
 
     def _complete_plan(self, steps: int) -> list[Sequence]:
         """What has been planned counts as done; returns the sequences that end now."""

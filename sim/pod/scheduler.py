@@ -36,7 +36,8 @@ class Step:
     context_tokens: int = 0  # known tokens of the decoders
     filled: tuple[Sequence, ...] = ()  # prefill complete with this step: they sample a token
     admitted: tuple[Sequence, ...] = ()
-    preempted: bool = False
+    chunks: tuple[tuple[Sequence, int], ...] = ()  # of prompts, in tokens
+    preempted: tuple[Sequence, ...] = ()
     # decoding before this step was scheduled, and not in it
     skipped: tuple[Sequence, ...] = ()  # for want of budget
     interrupted: tuple[Sequence, ...] = ()  # preempted
@@ -270,6 +271,7 @@ class Scheduler:
         sequence.computed = end
         self._answers.write(sequence, sequence.computed)
         step.prefill_tokens += chunk
+        step.chunks += ((sequence, chunk),)
         step.pairs += chunk * (start + chunk / 2)
         if end == sequence.target:
             filled.append(sequence)
@@ -335,7 +337,7 @@ class Scheduler:
             sequence.high_water = sequence.target
         sequence.attempt.preemptions += 1
         self.preemptions += 1
-        step.preempted = True
+        step.preempted += (sequence,)
         if sequence.emitted < sequence.output_tokens:
             self.waiting.put_back(sequence)
         elif sequence not in self.finishing:

@@ -1,7 +1,7 @@
 """The settings of a vLLM pod, under vLLM's own names."""
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -70,9 +70,11 @@ class Vllm(Engine):
         "cached; chunks of a prefill end at block boundaries.",
     )
     state_blocks: Annotated[int, whole(0, 10**6)] = Field(
-        default=0,
+        default_factory=lambda data: _default_state_blocks(data),
         description="KV blocks that the state of the recurrent layers takes, of each running "
-        "sequence and of each state kept by prompt-tail.",
+        "sequence and of each state kept by prompt-tail. With prompt-tail the default follows from "
+        "the model (bytes of its state over those of a block, rounded up), with every-block it is "
+        "0.",
     )
     enable_prefix_caching: bool = Field(
         default=True, description="Keep the KV blocks of finished requests for equal prefixes."
@@ -136,7 +138,10 @@ class Vllm(Engine):
             message = f"must be below kvBlocks ({self.kv_blocks}): {STARVED}"
             problems.append(("stateBlocks", message))
         if self.prefix_retention == "prompt-tail" and not self.state_blocks:
-            message = "must be above 0 with prefixRetention: prompt-tail: kept states take blocks"
+            message = (
+                "must be above 0 with prefixRetention: prompt-tail: kept states take blocks, and "
+                "how many does not follow from the model"
+            )
             problems.append(("stateBlocks", message))
         if self.prefix_retention == "prompt-tail" and self.block_size > self.max_num_batched_tokens:
             problems.append(
@@ -202,6 +207,15 @@ def kv_blocks(spec: Vllm) -> int:
 def _default_tokens(gpu: str | None) -> int:
     known = catalog.gpus().get(gpu) if gpu is not None else None
     return 8192 if known is None else known.max_num_batched_tokens
+
+
+def _default_state_blocks(data: dict[str, Any]) -> int:
+    known = catalog.models().get(data["model"]) if data["model"] is not None else None
+    if known is None or data["prefix_retention"] == "every-block":
+        return 0
+    token_bytes = known.kv_bytes_per_token(data["kv_cache_dtype"], data["tensor_parallel"])
+    blocks: float = known.state_bytes / (token_bytes * data["block_size"])
+    return math.ceil(blocks)
 
 
 def _default_sequences(gpu: str | None) -> int:

@@ -185,6 +185,12 @@ def _values(array: Array) -> tuple[NDArray[Any], Mask]:
     return values, bits[start:stop].astype(bool)
 
 
+def rows(of: Table, where: Mask) -> list[dict[str, Any]]:
+    """The rows of ``where`` as mappings from column to value; a null is None."""
+    chosen: list[dict[str, Any]] = of.take(integers(np.flatnonzero(where))).to_pylist()
+    return chosen
+
+
 def concatenated(tables: Sequence[Table]) -> Table:
     """The rows of several tables of one kind, one below the other."""
     return pa.concat_tables(tables)

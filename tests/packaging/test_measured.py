@@ -20,7 +20,7 @@ def printed_of(part: str) -> str:
 
 
 def stored(part: str) -> str:
-    return (ROOT / f"docs/measured/{part}.txt").read_text("utf-8")
+    return (ROOT / f"results/measured/{part}.txt").read_text("utf-8")
 
 
 def shown(part: str) -> str:
@@ -36,7 +36,7 @@ def printed() -> str:
 
 
 def test_the_text_of_the_recordings_is_what_podsim_prints(printed):
-    """podsim validate --measured recordings > docs/measured/recordings.txt was forgotten."""
+    """podsim validate --measured recordings > results/measured/recordings.txt was forgotten."""
     assert stored("recordings") == printed
 
 
@@ -46,12 +46,12 @@ def test_the_architecture_shows_its_overview(printed):
 
 
 def test_the_text_of_the_batches_is_what_podsim_prints():
-    """podsim validate --measured batches > docs/measured/batches.txt was forgotten."""
+    """podsim validate --measured batches > results/measured/batches.txt was forgotten."""
     assert stored("batches") == printed_of("batches")
 
 
 def test_the_text_of_the_closed_loops_is_what_podsim_finds():
-    """podsim validate --measured closed-loops > docs/measured/closed-loops.txt was forgotten.
+    """podsim validate --measured closed-loops > results/measured/closed-loops.txt was forgotten.
 
     The whole takes a minute, so every 40th row of each group is looked at.
     """

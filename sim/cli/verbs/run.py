@@ -10,6 +10,8 @@ import click
 if TYPE_CHECKING:
     from sim.runner import Progress, Runs
     from sim.scenario.load import ScenarioSet
+    from sim.timeline.excerpt import Excerpt
+    from sim.timeline.file import Written
 
 DEFAULT_STORE = Path("results", "runs")
 MAX_SEEDS = 10_000
@@ -22,6 +24,18 @@ def checked_seed(_: click.Context, option: click.Parameter, seed: int | None) ->
     if seed is not None and seed > MAX_SEED:
         raise click.BadParameter(f"{seed} is not in the range up to 2^63 - 1", param=option)
     return seed
+
+
+def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Excerpt | None":
+    """The value of --timeline-window, if there is one."""
+    if text is None:
+        return None
+    from sim.timeline.excerpt import Excerpt
+
+    try:
+        return Excerpt.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=option) from None
 
 
 @click.command("run")
@@ -60,6 +74,20 @@ def checked_seed(_: click.Context, option: click.Parameter, seed: int | None) ->
     help=f"Folder of the results; {DEFAULT_STORE.as_posix()} when missing.",
 )
 @click.option("--no-store", is_flag=True, help="Write no results.")
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a trace for ui.perfetto.dev; compressed if FILE ends in .gz. "
+    "Several runs write FILE-<variant>-seed-<n> each.",
+)
+@click.option(
+    *("--timeline-window", "excerpt"),
+    callback=_excerpt,
+    metavar="START..END",
+    help="What the timeline shows, for instance 610s..11m; "
+    "the first 60 s of the measured window when missing.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
 @click.option("--check", is_flag=True, help="Verify every invariant, not only the cheap ones.")
 def command(
@@ -71,6 +99,8 @@ def command(
     jobs: int | None,
     out: Path | None,
     no_store: bool,
+    timeline: Path | None,
+    excerpt: "Excerpt | None",
     as_json: bool,
     check: bool,
 ) -> None:
@@ -79,11 +109,18 @@ def command(
     The seeds are those of FILE unless --seed or --seeds is given. Results and
     their order do not depend on --jobs. Each run is stored when it ends, so
     Ctrl-C, SIGTERM or a killed worker process costs only the runs in flight.
+
+    A timeline shows steps and load of each pod, each request's way through
+    queue, prefill and decode, placements, and sessions. It has at
+    most 100,000 events, about 20 MB, and ends early where there would be
+    more; what it covers is said on stderr.
     """
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
     if no_store and out is not None:
         raise click.UsageError("--no-store writes no results, --out says where: give only one")
+    if excerpt is not None and timeline is None:
+        raise click.UsageError("--timeline-window says what --timeline FILE shows: give both")
     from sim.cli.table import render
     from sim.results.store import made, scenario_folder
     from sim.scenario.load import load
@@ -92,7 +129,11 @@ def command(
     store = None if no_store else out or DEFAULT_STORE
     folder = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
     with made(folder) if folder else nullcontext():
-        runs = _simulated(scenarios, chosen_seeds(seed, seeds), jobs, check, store)
+        runs = _simulated(
+            scenarios, chosen_seeds(seed, seeds), jobs, check, store, timeline, excerpt
+        )
+    for written in runs.timelines:
+        click.echo(_told(written), err=True)
     if as_json:
         for warning in scenarios.warnings:
             click.echo(f"warning: {warning}", err=True)
@@ -114,6 +155,8 @@ def _simulated(
     jobs: int | None,
     check: bool,
     store: Path | None,
+    timeline: Path | None,
+    excerpt: "Excerpt | None",
 ) -> "Runs":
     """All runs, under a progress bar; when one fails, a word about those that are kept."""
     from sim.cli.progress import progress_bar
@@ -137,11 +180,23 @@ def _simulated(
                 store=store,
                 progress=watch,
                 keep_tables=False,
+                timeline=timeline,
+                excerpt=excerpt,
             )
     except (Exception, KeyboardInterrupt):
         if store is not None and runs_done:
             click.echo(f"finished runs are kept in {store}", err=True)
         raise
+
+
+def _told(written: "Written") -> str:
+    """One line about a timeline: what it covers, and whether that is less than asked for."""
+    shown = written.excerpt
+    cut = "; cut there, more would be too large for viewers" if written.cut else ""
+    return (
+        f"timeline {written.path}: {shown.start_s:,g} s to {shown.end_s:,g} s, "
+        f"{written.events:,} events, {written.size_bytes / 1e6:.1f} MB{cut}"
+    )
 
 
 def as_document(runs: "Runs") -> str:

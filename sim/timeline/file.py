@@ -1,0 +1,87 @@
+"""Timelines on disk: where each run's goes, refused early, written as a whole or not at all."""
+
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sim.errors import UserError
+from sim.timeline.excerpt import Excerpt
+from sim.timeline.timeline import Timeline
+
+GZIP: Final = ".gz"
+UNFINISHED: Final = ".unfinished-"
+COMPRESSION: Final = 6
+
+
+@dataclass(frozen=True)
+class Written:
+    """A timeline that has been written, and the size of its file."""
+
+    path: Path
+    excerpt: Excerpt
+    events: int
+    cut: bool
+    size_bytes: int
+
+
+def path_of_run(path: Path, variant: str, seed: int) -> Path:
+    """The file of one run among several: ``out-ring-seed-1.json`` for ``out.json``."""
+    ending = path.suffix
+    if ending == GZIP:
+        ending = path.with_suffix("").suffix + GZIP
+    stem = path.name.removesuffix(ending)
+    return path.with_name("-".join(filter(None, (stem, variant, f"seed-{seed}"))) + ending)
+
+
+def check_writable(path: Path) -> None:
+    """Raise ``UserError`` unless a file could be written there now."""
+    with _refused(path):
+        if path.exists() and not path.is_file():
+            raise UserError(f"cannot write the timeline to {path}: it is not a file")
+        _unfinished(path).unlink()
+
+
+def write(timeline: Timeline, path: Path) -> Written:
+    """Write a timeline, compressed when the name ends in ``.gz``; replaces what is there.
+
+    Raises ``UserError`` when the disk is full or the folder cannot be
+    written; an older file stays then.
+    """
+    content = timeline.text.encode()
+    if path.suffix == GZIP:
+        content = gzip.compress(content, COMPRESSION, mtime=0)  # equal runs, equal bytes
+    with _refused(path):
+        unfinished = _unfinished(path)
+        try:
+            unfinished.write_bytes(content)
+            unfinished.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
+    return Written(path, timeline.excerpt, timeline.events, timeline.cut, len(content))
+
+
+def _unfinished(path: Path) -> Path:
+    """A new empty file beside ``path``; others may be writing there too, or have died of it."""
+    number = 0
+    while True:
+        place = path.with_name(f"{UNFINISHED}{path.name}-{number}")
+        try:
+            place.touch(exist_ok=False)
+        except FileExistsError:
+            number += 1
+        else:
+            return place
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Tell the user what the disk has refused."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write the timeline to {path}: {error.strerror}") from error
