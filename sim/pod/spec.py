@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
-from sim.scenario.engine import Engine
+from sim.scenario.engine import Concurrency, Engine
 from sim.scenario.fields import STARVED, PositiveTokens, Probability, refuse, whole
 
 
@@ -179,6 +179,13 @@ class Vllm(Engine):
     def kv_tokens(self) -> int:
         """Tokens of KV that one pod holds, in whole blocks; see ``kv_blocks``."""
         return kv_blocks(self) * self.block_size
+
+    def concurrency(self) -> Concurrency | None:
+        """With ``maxModelLen``: whole blocks for a sequence of that length, and its state."""
+        if self.max_model_len is None:
+            return None
+        blocks = -(-self.max_model_len // self.block_size) + self.state_blocks
+        return Concurrency(self.max_model_len, blocks, kv_blocks(self))
 
 
 def kv_blocks(spec: Vllm) -> int:

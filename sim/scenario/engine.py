@@ -1,5 +1,6 @@
 """What is common to all kinds of engines: hardware, model, step time."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Final, Self, TypeAlias
 
@@ -184,3 +185,29 @@ class Engine(Model):
     def kv_derived(self) -> bool:
         """Whether the KV capacity follows from gpu and model."""
         raise NotImplementedError
+
+    def concurrency(self) -> "Concurrency | None":
+        """Room for sequences of the greatest length; None when that is not a matter of blocks.
+
+        Raises ``ScenarioError`` as ``kv_tokens`` does.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Concurrency:
+    """How many sequences of the greatest length have room in the KV cache of one pod."""
+
+    sequence_tokens: int
+    blocks_per_sequence: int
+    kv_blocks_per_pod: int
+
+    @property
+    def sequences(self) -> int:
+        """As many as run together from their first token to their last."""
+        return self.kv_blocks_per_pod // self.blocks_per_sequence
+
+    @property
+    def ratio(self) -> float:
+        """What vLLM logs at its start as maximum concurrency."""
+        return self.kv_blocks_per_pod / self.blocks_per_sequence

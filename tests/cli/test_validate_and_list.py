@@ -54,6 +54,58 @@ def test_validate_derives_the_kv_cache_from_gpu_and_model(podsim):
     assert backend["kv_tokens_per_pod"] == int(usable / 65536 / 16) * 16
 
 
+@pytest.mark.parametrize(
+    ("engine", "line"),
+    [
+        (
+            "kvBlocks: 193, blockSize: 1568, maxModelLen: 262144",
+            "1 sequence of 262,144 tokens: each takes 168 of 193 KV blocks, ratio 1.15",
+        ),
+        (
+            "kvBlocks: 31597, maxModelLen: 65536",
+            "7 sequences of 65,536 tokens: each takes 4,096 of 31,597 KV blocks, ratio 7.71",
+        ),
+        (
+            "kvBlocks: 23086, maxModelLen: 131072",
+            "2 sequences of 131,072 tokens: each takes 8,192 of 23,086 KV blocks, ratio 2.82",
+        ),
+        (
+            "kvBlocks: 18932, maxModelLen: 131072",
+            "2 sequences of 131,072 tokens: each takes 8,192 of 18,932 KV blocks, ratio 2.31",
+        ),
+        (
+            "kvBlocks: 100, stateBlocks: 2, maxModelLen: 17",
+            "25 sequences of 17 tokens: each takes 4 of 100 KV blocks, ratio 25.00",
+        ),
+        (
+            "kvBlocks: 9, maxModelLen: 160",
+            "0 sequences of 160 tokens: each takes 10 of 9 KV blocks, ratio 0.90",
+        ),
+    ],
+)
+def test_validate_says_how_many_longest_sequences_a_pod_holds(podsim, engine, line):
+    """C34: 505,563, 369,384 and 302,921 tokens of KV, and 193 blocks of 1,568; tokens mixed with
+    blocks, or blocks rounded down, would promise more."""
+    set_engine = f"engines.small={{stepTime: {{a: 10}}, {engine}}}"
+    text = podsim("validate", "tiny.yaml", "--set", set_engine).stdout
+    assert f"    maximum concurrency {line}\n" in text
+
+
+def test_validate_names_the_units_of_the_maximum_concurrency(podsim):
+    """C34: a program could not tell tokens from blocks; without maxModelLen there is no figure."""
+    keys = "stepTime: {a: 10}, kvBlocks: 193, blockSize: 1568"
+    for length, expected in (
+        (262_144, {"sequence_tokens": 262_144, "blocks_per_sequence": 168, "sequences": 1}),
+        ("null", None),
+    ):
+        set_engine = f"engines.small={{{keys}, maxModelLen: {length}}}"
+        result = podsim("validate", "tiny.yaml", "--json", "--set", set_engine)
+        found = json.loads(result.stdout)["variants"][0]["backends"]["pods"]["maximum_concurrency"]
+        if expected is not None:
+            expected |= {"kv_blocks_per_pod": 193, "ratio": 193 / 168}
+        assert found == expected
+
+
 def test_validate_lists_every_fault_and_runs_nothing(podsim, tmp_path):
     """Faults would come one per attempt, or as a traceback."""
     scenario = tmp_path / "tiny.yaml"

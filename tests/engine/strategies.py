@@ -15,7 +15,7 @@ import os
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import AnySettings, Call, Text, Traffic
@@ -28,11 +28,17 @@ LONGEST_PROMPT = 120
 
 
 def many(examples: int) -> settings:
-    """The same examples in every run; with PODSIM_HAMMER=50 fifty times as many, drawn anew."""
+    """The same examples in every run; with PODSIM_HAMMER=50 fifty times as many, drawn anew.
+
+    With PODSIM_NO_SHRINK a failure stays as it was drawn: whoever only wants to
+    know that there is one need not wait for a small one.
+    """
     hammer = os.environ.get("PODSIM_HAMMER")
+    unshrunk = (Phase.explicit, Phase.generate)
     return settings(
         max_examples=examples * int(hammer or 1),
         derandomize=hammer is None,
+        phases=unshrunk if os.environ.get("PODSIM_NO_SHRINK") else tuple(Phase),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -1,5 +1,7 @@
 """Fine points of the order of work, each on one small pod and worked out by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.engine.harness import (
@@ -23,20 +25,60 @@ def ms(milliseconds: float) -> object:
     return pytest.approx(milliseconds / 1e3, rel=1e-9)
 
 
-def test_a_step_that_preempts_admits_nobody(engine: EngineUnderTest) -> None:
-    """A: two blocks of four, then a third, for which B goes; C would fit but stands behind B."""
-    settings = Settings(T0, kv_blocks=4, block_size=4)
-    traffic = unrelated(Call(0.0, 0, 7, 3), Call(0.0, 1, 7, 3), Call(0.005, 2, 4, 1))
+@pytest.mark.parametrize(("policy", "cached_tokens"), [("fcfs", 4), ("priority", 0)])
+def test_a_step_that_preempts_admits_nobody(
+    engine: EngineUnderTest, policy: str, cached_tokens: int
+) -> None:
+    """A: two blocks of four, then a third, for which B goes; C would fit but stands behind B. By
+    priority it stands before B, only the rule keeps it out, and it takes what B had cached."""
+    settings = Settings(T0, kv_blocks=4, block_size=4, scheduling_policy=policy)
+    traffic = unrelated(
+        Call(0.0, 0, 7, 3), Call(0.0, 1, 7, 3, priority=1), Call(0.005, 2, 4, 1, priority=-1)
+    )
     seen = engine(settings, traffic, polls_s=(0.030, 0.0311))
     a, b, c = seen.jobs
     assert a.end_s == ms(10.7 + 10.2 + 10.1)
-    assert (b.preemptions, b.cached_tokens, b.recomputed_tokens) == (1, 0, 5)
-    assert b.end_s == c.first_token_s == ms(31.0 + 10.45)
+    recomputed_tokens = 9 - cached_tokens
+    assert (b.preemptions, b.cached_tokens, b.recomputed_tokens) == (1, 0, recomputed_tokens)
+    assert b.end_s == c.first_token_s == ms(31.0 + 10.0 + 0.05 * (4 + recomputed_tokens))
     assert c.scheduled_s == ms(31.0)
     assert [(poll.waiting, poll.running, poll.kv_usage) for poll in seen.polls] == [
         (1, 2, 1.0),
         (2, 0, 0.0),
     ]
+
+
+def test_an_answer_in_the_making_lets_its_own_next_turn_in(engine: EngineUnderTest) -> None:
+    """B repeats A's prompt and what A is about to say: 6 blocks, all that there are. It fits in
+    the step in which A fills its second one, neither before nor after, and not only at A's end."""
+    settings = Settings(T0, kv_blocks=6, block_size=4)
+    calls = (Call(0.0, 0, 5, 12), Call(0.005, 0, 24, 1))
+    a, b = engine(settings, Traffic((Text(),), calls)).jobs
+    assert (b.scheduled_s, b.cached_tokens) == (ms(10.25 + 2 * 10.1), 8)
+    assert b.first_token_s == ms(30.45 + 10.9)
+    assert (a.end_s, a.preemptions) == (ms(41.35 + 8 * 10.1), 0)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_prompt_goes_before_decodes_of_later_admissions(
+    engine: EngineUnderTest, ahead: bool
+) -> None:
+    """B's first chunk ends where it leaves what A has cached, so C has room beside it. Its next
+    two chunks take the whole budget, and C, admitted after it, sits them out without a token."""
+    settings = replace(
+        AMPLE,
+        max_num_batched_tokens=32,
+        prompt_tail=True,
+        state_blocks=1,
+        async_scheduling=ahead,
+    )
+    texts = (Text(), Text(0, 16), Text())
+    calls = (Call(0.0, 0, 48, 1), Call(1.0, 1, 100, 1), Call(1.0, 2, 16, 3))
+    seen = engine(settings, Traffic(texts, calls), polls_s=(1.0117, 1.0233, 1.0349, 1.0458, 1.0561))
+    _, b, c = seen.jobs
+    assert (b.cached_tokens, c.first_token_s) == (0, ms(1011.6))
+    assert b.end_s == c.end_s == ms(1011.6 + 2 * 11.6 + 10.9 + 10.3)
+    assert [total.emitted_tokens for total in seen.totals] == [2, 2, 2, 3, 5]
 
 
 @pytest.mark.parametrize(("text", "cached"), [(0, 16), (1, 32)])
@@ -66,6 +108,16 @@ def test_exact_repeats_fill_the_cache_with_copies() -> None:
     trace = trace_steps(settings, Traffic(texts, calls))
     assert [job.cached_tokens for job in trace.jobs] == [0] + [112] * 29
     assert trace.steps[-1].cached_blocks == 20
+
+
+def test_of_two_equal_answers_the_one_ahead_is_found(engine: EngineUnderTest) -> None:
+    """B says what A says, a step later: its blocks are copies. C shares two blocks with A, which
+    still runs, so that it adds one; with B's, free since 70 ms, it would take two back."""
+    settings = Settings(StepTime(a=10.0), kv_blocks=100, block_size=4)
+    calls = (Call(0.0, 0, 4, 40), Call(0.005, 0, 4, 6), Call(0.075, 0, 9, 2))
+    seen = engine(settings, Traffic((Text(),), calls), polls_s=(0.0705, 0.0905))
+    assert (seen.jobs[1].end_s, seen.jobs[2].cached_tokens) == (ms(70.0), 8)
+    assert [poll.kv_usage for poll in seen.polls] == [0.03, 0.04]
 
 
 def test_copies_serve_hits_after_the_original() -> None:

@@ -140,7 +140,7 @@ def test_the_least_urgent_is_preempted(
     engine: EngineUnderTest, policy: str, preempted: list[int]
 ) -> None:
     """A, B and C of two blocks each; the first to need a third is B, whose prompt is longer.
-    By priority A goes, which had its token of this step before: it is taken out again."""
+    By priority A goes, though it came first."""
     settings = Settings(T0, 6, block_size=4, scheduling_policy=policy)
     traffic = unrelated(
         Call(0.0, 0, 5, 3, priority=2), Call(0.0, 1, 8, 2, priority=0), Call(0.0, 2, 5, 3)
@@ -154,6 +154,46 @@ def test_the_least_urgent_is_preempted(
     thrown_out = preempted.index(1)
     assert seen.jobs[thrown_out].recomputed_tokens in (2, 6)
     assert seen.jobs[thrown_out].emitted_tokens == 3
+
+
+def test_who_was_served_and_is_preempted_leaves_its_block_to_others(
+    engine: EngineUnderTest,
+) -> None:
+    """A, B and C need their second blocks at once, and one is free. A has it first; B throws A
+    out, which leaves one for C as well: were A's still promised, C would go too."""
+    settings = Settings(T0, 4, block_size=4, scheduling_policy="priority")
+    traffic = unrelated(
+        Call(0.0, 0, 3, 3, priority=2),
+        Call(0.005, 1, 4, 2, priority=0),
+        Call(0.005, 2, 4, 2, priority=1),
+    )
+    a, b, c = engine(settings, traffic).jobs
+    assert (a.preemptions, b.preemptions, c.preemptions) == (1, 0, 0)
+    assert b.end_s == c.end_s == ms(10.15 + 10.5 + 10.2)
+    assert (a.end_s, a.recomputed_tokens) == (ms(30.85 + 10.25), 5)
+
+
+def test_who_was_served_and_is_preempted_leaves_its_token_to_others(
+    engine: EngineUnderTest,
+) -> None:
+    """B throws A out of a step of 8 tokens in which A had one: C's chunk is of 7, not of 6."""
+    settings = Settings(
+        *(T0, 6),
+        block_size=4,
+        max_num_batched_tokens=8,
+        reserve_full_prompt=False,
+        scheduling_policy="priority",
+    )
+    traffic = unrelated(
+        Call(0.0, 0, 11, 9, priority=2),
+        Call(0.015, 1, 4, 2, priority=0),
+        Call(0.015, 2, 20, 1, priority=1),
+    )
+    a, b, c = engine(settings, traffic).jobs
+    assert (a.preemptions, b.preemptions, c.preemptions) == (1, 0, 0)
+    assert b.first_token_s == ms(10.4 + 10.15 + 10.45)
+    assert b.end_s == ms(31.0 + 10.45)
+    assert c.first_token_s == ms(41.45 + 10.4 + 10.1)
 
 
 def test_who_preempts_itself_ends_the_pass(engine: EngineUnderTest) -> None:

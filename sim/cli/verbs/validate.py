@@ -1,6 +1,7 @@
 """``podsim validate``: check a scenario and say what it would run."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,7 @@ def _variant(scenario: "Scenario") -> dict[str, Any]:
             "replicas": backend.replicas,
             "kv_tokens_per_pod": engine.kv_tokens(),
             "kv_derived": engine.kv_derived,
+            "maximum_concurrency": _concurrency(engine),
             "engine": _engine(engine),
         }
     return {
@@ -104,6 +106,22 @@ def _variant(scenario: "Scenario") -> dict[str, Any]:
         "backends": backends,
         "workloads": {name: spec.kind for name, spec in scenario.workloads.items()},
     }
+
+
+def _concurrency(engine: "Engine") -> dict[str, float] | None:
+    room = engine.concurrency()
+    if room is None:
+        return None
+    return asdict(room) | {"sequences": room.sequences, "ratio": room.ratio}
+
+
+def _concurrency_line(room: dict[str, float]) -> str:
+    sequences = f"{room['sequences']:,} sequence{'' if room['sequences'] == 1 else 's'}"
+    return (
+        f"    maximum concurrency {sequences} of {room['sequence_tokens']:,} tokens: each takes "
+        f"{room['blocks_per_sequence']:,} of {room['kv_blocks_per_pod']:,} KV blocks, "
+        f"ratio {room['ratio']:.2f}"
+    )
 
 
 def _engine(engine: "Engine") -> dict[str, Any]:
@@ -156,6 +174,8 @@ def _as_text(found: dict[str, Any]) -> str:
                 f"  backend {name}: {backend['replicas']} x {backend['policy']}, "
                 f"{backend['kv_tokens_per_pod']:,} KV tokens per pod ({origin})"
             )
+            if backend["maximum_concurrency"] is not None:
+                lines.append(_concurrency_line(backend["maximum_concurrency"]))
             lines += _engine_lines(backend["engine"])
         lines += [f"  workload {name}: {kind}" for name, kind in variant["workloads"].items()]
     lines += [f"warning: {warning}" for warning in found["warnings"]]
