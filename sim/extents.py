@@ -181,9 +181,7 @@ class ExtentStore:
         holding.content = holding.blocks = 0
 
     def give_back(self, blocks: int) -> None:
-        """``blocks`` without content are held no more."""
-        if not blocks:
-            return
+        """``blocks``, at least one, without content are held no more."""
         self.held -= blocks
         if not self._unhashed_first:
             self._queue.append(Piece(None, 0, blocks, 0))

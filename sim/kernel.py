@@ -125,6 +125,8 @@ class Kernel(simpy.Environment):
                 on_tick(time_s)
         self.events += count
         if not self._stopped and horizon_s != float("inf"):
+            if horizon_s != self.now_s:
+                self.phase = Order.WINDOW  # nothing of that instant has happened yet
             self.now_s = self._now = horizon_s
 
 

@@ -77,7 +77,7 @@ class PodPort(Protocol):
         """Answer a metrics poll."""
 
     def totals(self, now_s: float) -> PodTotals:
-        """Running totals of all before ``now_s``, which must be the present instant."""
+        """Running totals of all that has happened up to ``now_s``, the present instant."""
 
     def watch(self, observer: PodObserver) -> None:
         """Tell ``observer`` of every step or span when it is over."""

@@ -70,9 +70,16 @@ class Lockstep:
         """How many steps of the span in flight have ended at ``now_s``."""
         return 0 if self._span is None else min(self._span.steps_until(now_s), self.steps)
 
-    def steps_done_before(self, now_s: float) -> int:
-        """How many steps of the span in flight have ended before ``now_s``."""
-        return 0 if self._span is None else min(self._span.steps_before(now_s), self.steps)
+    def steps_taken(self, now_s: float) -> int:
+        """How many steps of the span in flight have ended, ``now_s`` being the present instant.
+
+        One that ends at this very instant counts from its turn in the order of events on: not
+        where a window opens or the horizon lies, but where a client leaves.
+        """
+        if self._span is None:
+            return 0
+        span, ended = self._span, self._kernel.phase >= Order.STEP_END
+        return min(span.steps_until(now_s) if ended else span.steps_before(now_s), self.steps)
 
     def busy_s(self, now_s: float) -> float:
         """Seconds before ``now_s``, which is the present, in which there was a step in flight."""

@@ -107,9 +107,9 @@ class Pod:
         return Published(waiting, running, held / scheduler.capacity)
 
     def totals(self, now_s: float) -> PodTotals:
-        """Running totals of all before ``now_s``, which must be the present instant."""
+        """Running totals of all up to ``now_s``, which must be the present instant."""
         lockstep, scheduler = self._lockstep, self._scheduler
-        done = lockstep.steps_done_before(now_s)
+        done = lockstep.steps_taken(now_s)
         return PodTotals(
             self._emitted + done * self._giving,
             self._computed,

@@ -144,7 +144,8 @@ class Scheduler:
         if sequence in self._prefilling:
             self._prefilling.remove(sequence)
         self._answers.stop(sequence)
-        self.store.give_back(self._state_blocks)
+        if self._state_blocks:
+            self.store.give_back(self._state_blocks)
         self.store.release(sequence.holding)
 
     # -- who decodes ----------------------------------------------------------------------
@@ -301,7 +302,8 @@ class Scheduler:
             if hit and self._gate.keeps_states:
                 self.store.use_checkpoint(route, hit)
             self.store.acquire(sequence.holding, route, hit)
-            self.store.allocate(self._state_blocks)
+            if self._state_blocks:
+                self.store.allocate(self._state_blocks)
             if sequence.attempt.preemptions == 0:
                 sequence.attempt.cached_tokens = min(sequence.computed, sequence.prompt_tokens)
             admitted.append(sequence)

@@ -76,3 +76,17 @@ def test_a_lost_request_does_not_hang_a_run_that_need_not_drain(
     monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
     with pytest.raises(InvariantError, match=r"nothing is left to happen.*4 requests"):
         sim.run(script(ROWS, drain=False))
+
+
+@pytest.mark.parametrize("engine", [{}, {"asyncScheduling": True}])
+@pytest.mark.parametrize("leaves", [{"cancel": "50ms"}, {"cancel": "52ms"}, {"cancel": "60ms"}])
+def test_a_run_may_end_with_a_client_that_leaves_at_the_end_of_a_step(
+    engine: dict[str, Any], leaves: dict[str, Any]
+) -> None:
+    """The pod would not count the token of the step that ends as the last client leaves, its
+    request would, and the run be refused as broken: a run that stops is not a horizon."""
+    rows = [{"arrival": 0.0, "promptTokens": 16, "outputTokens": 100, **leaves}]
+    scenario = script(rows)
+    scenario["engines"]["e"] |= {"stepTime": {"a": 10.0}, **engine}
+    run = sim.run(scenario, check=True).runs[0]
+    assert run.requests.output_tokens.sum() == run.facts.closed[0].emitted_tokens >= 5
