@@ -16,6 +16,7 @@ SPANS = "tests/engine/test_span_equals_step.py"
 DECIMAL = f"{SPANS}::test_decimal_times_agree_to_a_nanosecond"
 BINARY = f"{SPANS}::test_binary_times_agree_bit_for_bit"
 LOCKSTEP = "tests/engine/test_lockstep.py"
+SLOTS = "tests/engine/test_slots_cases.py"
 
 
 @dataclass(frozen=True)
@@ -287,9 +288,9 @@ GATE_AND_INTAKE = (
     ),
     Fault(
         "last-token-without-slot",
-        "sim/pod/intake.py",
-        "self._longest_sequence = min(model_tokens, pod_tokens + 1)",
-        "self._longest_sequence = min(model_tokens, pod_tokens)",
+        "sim/pod/vllm.py",
+        "longest_sequence=min(model_tokens, pod_tokens + 1)",
+        "longest_sequence=min(model_tokens, pod_tokens)",
         "an answer that fills the pod ends a token early",
         (f"{RULES}::test_what_outgrows_the_pod_leaves_it_empty",),
     ),
@@ -312,7 +313,7 @@ GATE_AND_INTAKE = (
     Fault(
         "queued-by-ghosts",
         "sim/pod/pod.py",
-        "sequence.prompt_tokens if attempt.first_token_s is None else 0",
+        "sequence.prompt_tokens if unanswered else 0",
         "0",
         "prompts of clients that have left count as queued for ever",
         (DECIMAL, BINARY),
@@ -346,7 +347,7 @@ REPORTS = (
     ),
     Fault(
         "release-order",
-        "sim/pod/pod.py",
+        "sim/pod/scheduler.py",
         "key=lambda sequence: sequence.admission",
         "key=lambda sequence: -sequence.admission",
         "of requests that end together the last admitted is evicted first",
@@ -363,8 +364,8 @@ REPORTS = (
     Fault(
         "usage-within-a-span",
         "sim/pod/pod.py",
-        "scheduler.store.held + self._batch.blocks_for(done)",
-        "scheduler.store.held",
+        "scheduler.held + self._batch.blocks_for(done)",
+        "scheduler.held",
         "during a span the published KV usage is that of before it",
         (f"{CASES}::test_c24_running_blocks_are_safe_and_block_the_queue", DECIMAL),
     ),
@@ -533,6 +534,14 @@ TIME = (
         "min(bisect_right(self._tokens, tokens), len(self._slopes) - 1) - 1",
         "beyond the last points a curve goes on from those before them",
         (f"{TIMES}::test_a_step_with_prefill_costs_what_the_formula_says",),
+    ),
+    Fault(
+        "passes-of-a-step",
+        "sim/pod/steptime.py",
+        "full_passes = (tokens - 1) // self._pass_tokens",
+        "full_passes = tokens // self._pass_tokens",
+        "a step that fills its last forward pass pays for one more",
+        (f"{TIMES}::test_each_forward_pass_costs_its_base_and_its_tokens", SLOTS),
     ),
     Fault(
         "overtaken-late",

@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sim.pod.steptime import StepTime
+from sim.scenario.engine import Curve
 from sim.scenario.engine import StepTime as Coefficients
 from tests import oracle
 from tests.engine.strategies import decimal_step_times, many
@@ -44,6 +45,20 @@ def test_a_step_with_prefill_costs_what_the_formula_says(
     assert seconds == pytest.approx(
         step_time.seconds(prefill, decoders, 1000 * decoders, pairs), rel=1e-12
     )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "passes_ms"),
+    [(8, 8 + 16), (9, 8 + 18), (10, 8 + 20), (11, (8 + 20) + (8 + 16)), (20, 2 * (8 + 20))],
+)
+def test_each_forward_pass_costs_its_base_and_its_tokens(tokens: int, passes_ms: float) -> None:
+    """A server with micro batches would read its weights once a step, or once more than it does.
+
+    16 ms up to 8 tokens, then 2 ms for each; 1 ms for a prefill token, in whatever pass it is.
+    """
+    coefficients = Coefficients(a=8.0, b=1000.0, computed=Curve(tokens=(8, 10), ms=(16.0, 20.0)))
+    step_s = StepTime(coefficients, pass_tokens=10).step_s(tokens - 2, 0.0, 2, 500)
+    assert step_s == pytest.approx((passes_ms + tokens - 2) / 1e3)
 
 
 @many(600)
