@@ -23,7 +23,7 @@ from tests.faults import FAULTS, Fault
 
 ROOT = Path(__file__).parents[1]
 WORKERS = 2
-TIMEOUT_S = 300
+TIMEOUT_S = 900
 FAILED = 1  # pytest's exit code for a failed test; others are errors of use or collection
 
 
