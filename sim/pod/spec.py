@@ -20,8 +20,8 @@ class Vllm(Engine):
     kind: Literal["vllm"] = "vllm"
     kv_blocks: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
         default=None,
-        description="KV blocks per pod, without the one that vLLM keeps for itself; derived from gpu "
-        "and model when missing.",
+        description="KV blocks of a pod that requests can hold; vLLM's log counts its null block, "
+        "one more. Derived from gpu and model when missing.",
     )
     data_parallel: Annotated[int, whole(1, 1024)] = Field(
         default=1,
