@@ -7,7 +7,7 @@ Where to start reading:
 - ``sim.cluster``   wires workloads, a proxy and pods on one clock
 - ``sim.workload``  who sends requests: agents, recorded sessions, arrivals, scripts
 - ``sim.router``    the proxy, what it knows of its pods, the placement policies
-- ``sim.pod``       the engine: scheduler, step time, batch; ``sim.extents`` its KV cache
+- ``sim.pod``       the engines: schedulers, step time, batch; ``sim.extents`` vLLM's KV cache
 - ``sim.content``   what prompts say: a tree of conversation nodes
 - ``sim.record``    what is written down; ``sim.results`` tables, summary, store, digest
 - ``sim.timeline``  a run to look at, for trace viewers

@@ -28,6 +28,7 @@ class HttpStatus:
     OK: Final = 200
     BAD_REQUEST: Final = 400
     CLIENT_CLOSED_REQUEST: Final = 499  # nginx's code for a client that did not wait
+    SERVER_ERROR: Final = 500
     UNAVAILABLE: Final = 503
 
 
@@ -52,6 +53,7 @@ class Reason:
     NOT_READY: Final = "not_ready"
     NO_READY_POD: Final = "no_ready_pod"  # refused by the proxy: nobody to place it on
     PROMPT_TOO_LONG: Final = "prompt_too_long"  # refused by the pod: more than it can hold
+    CONTEXT_EXCEEDED: Final = "context_exceeded"  # broken off by the pod: its shared KV is full
     QUEUE_FULL: Final = "queue_full"  # refused by the pod: it has as many as it may
     LENGTH: Final = "length"  # cut off by the pod: outgrew its KV cache or the model limit
 

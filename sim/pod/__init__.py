@@ -1,1 +1,1 @@
-"""A pod: scheduler, KV cache, step time, bound to the clock."""
+"""A pod: a scheduler of its kind of engine, KV cache, step time, bound to the clock."""

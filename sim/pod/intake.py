@@ -1,20 +1,26 @@
 """What a pod takes on: limits on lengths and on how much may be there at once."""
 
-from sim.pod.spec import Vllm, kv_blocks
 from sim.request import HttpStatus, Reason
 
 
 class Intake:
-    """The checks of the API server, which counts until clients are served or gone."""
+    """The checks of the API server, which counts until clients are served or gone.
 
-    def __init__(self, engine: Vllm) -> None:
-        pod_tokens = (kv_blocks(engine) - engine.state_blocks) * engine.block_size
-        model_tokens = engine.max_model_len or pod_tokens + 1
-        self._longest_prompt = min(model_tokens, pod_tokens)
-        # The last token of a sequence is never fed back: it needs no KV.
-        self._longest_sequence = min(model_tokens, pod_tokens + 1)
-        self._most_requests = engine.max_num_queued_reqs
-        self._most_tokens = engine.max_num_queued_tokens
+    Lengths are tokens, of a prompt and of a prompt with its answer;
+    ``most_tokens`` are of the prompts of those that have no first token.
+    """
+
+    def __init__(
+        self,
+        longest_prompt: int,
+        longest_sequence: int,
+        most_requests: int | None = None,
+        most_tokens: int | None = None,
+    ) -> None:
+        self._longest_prompt = longest_prompt
+        self._longest_sequence = longest_sequence
+        self._most_requests = most_requests
+        self._most_tokens = most_tokens
         self._requests = 0
         self._unanswered_tokens = 0  # of the prompts of those without a first token
 
@@ -35,8 +41,7 @@ class Intake:
     def take(self, prompt_tokens: int) -> int:
         """A request is there; returns the most tokens of its answer, at least one.
 
-        The answer ends with ``length`` where it would exceed the model limit,
-        or where its next token would need more blocks than the whole pod has.
+        An answer that would be longer ends there, with ``length``.
         """
         self._requests += 1
         self._unanswered_tokens += prompt_tokens

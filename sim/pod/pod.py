@@ -1,7 +1,7 @@
 """A pod: the port to the router, the scheduler's work, and reports of what became of it.
 
-``sim.pod.lockstep`` says when its steps start and end. With async scheduling the
-step that starts has been planned when the one before it started, and the
+``sim.pod.lockstep`` says when its steps start and end. With a scheduler that plans
+ahead the step that starts has been planned when the one before it started, and the
 scheduler already counts it as done (``_applied``); the next one is planned now.
 Otherwise a step is planned when it starts, and counts as done when it ends.
 """
@@ -12,35 +12,37 @@ from sim.pod.gauges import Gauges
 from sim.pod.intake import Intake
 from sim.pod.lockstep import Lockstep
 from sim.pod.report import span_report, step_report
-from sim.pod.scheduler import Scheduler, Step
-from sim.pod.spec import Vllm
+from sim.pod.scheduling import Scheduling, Step
 from sim.pod.steptime import Span, StepTime
 from sim.ports import PodObserver, PodTotals, Published
-from sim.registry import family
 from sim.request import Attempt, HttpStatus, Reason, Status
-from sim.scenario.presets import step_time
 
 
-@family(Vllm)
 class Pod:
-    """One engine process with its KV cache: an engine of its own, or a data-parallel rank.
+    """One engine process with its KV cache; a kind of engine brings its scheduler and limits.
 
-    Ranks that step together share a ``lockstep``.
+    Pods that step together share a ``lockstep``.
     """
 
     def __init__(
-        self, name: str, engine: Vllm, kernel: Kernel, lockstep: Lockstep | None = None
+        self,
+        name: str,
+        scheduler: Scheduling,
+        steptime: StepTime,
+        intake: Intake,
+        kernel: Kernel,
+        lockstep: Lockstep | None = None,
     ) -> None:
         self.name = name
         self._kernel = kernel
         self._observer: PodObserver | None = None
         self._lockstep = lockstep or Lockstep(kernel)
         self._lockstep.join(self)
-        self._steptime = StepTime(step_time(engine))
-        self._scheduler = Scheduler(engine)
-        self._batch = self._scheduler.batch
-        self._async = engine.async_scheduling
-        self._intake = Intake(engine)
+        self._steptime = steptime
+        self._scheduler = scheduler
+        self._batch = scheduler.batch
+        self._async = scheduler.plans_ahead
+        self._intake = intake
         self._gauges = Gauges()
         self._sequences: dict[Attempt, Sequence] = {}
         self._coasting = False  # what is in flight is a span
@@ -51,15 +53,6 @@ class Pod:
         self._cancelled: list[Sequence] = []
         self._emitted = 0
         self._computed = 0
-
-    @classmethod
-    def replica(cls, name: str, engine: Vllm, kernel: Kernel) -> "list[Pod]":
-        """The pods of one replica: its data-parallel ranks, or a single one with its name."""
-        if engine.data_parallel == 1:
-            return [cls(name, engine, kernel)]
-        shared = Lockstep(kernel) if engine.enable_expert_parallel else None
-        ranks = range(engine.data_parallel)
-        return [cls(f"{name}-rank-{rank}", engine, kernel, shared) for rank in ranks]
 
     # -- the port -------------------------------------------------------------------------
 
@@ -86,7 +79,7 @@ class Pod:
         """
         sequence = self._sequences.pop(attempt)
         attempt.emitted_tokens = self._emitted_by(sequence)
-        self._intake.leave(sequence.prompt_tokens if attempt.first_token_s is None else 0)
+        self._leave_intake(sequence)
         if self._lockstep.steps and self._awaits_token(sequence):
             self._lost += 1
         sequence.cancelled = True
@@ -96,7 +89,7 @@ class Pod:
         if sequence in self._scheduler.running:
             self._cancelled.append(sequence)
             if self._lockstep.steps == 0:
-                self._release(self._drop_cancelled())
+                self._scheduler.release(self._drop_cancelled())
         elif not finishing:
             self._scheduler.waiting.remove(sequence)
             if self._lockstep.steps:
@@ -110,8 +103,8 @@ class Pod:
         done = self._lockstep.steps_done(now_s)
         if done:
             waiting, running = gauges.scheduled, len(scheduler.running)
-            held = scheduler.store.held + self._batch.blocks_for(done)
-        return Published(waiting, running, held / scheduler.store.capacity)
+            held = scheduler.held + self._batch.blocks_for(done)
+        return Published(waiting, running, held / scheduler.capacity)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all before ``now_s``, which must be the present instant."""
@@ -211,6 +204,8 @@ class Pod:
             if sequence.attempt.scheduled_s is None:
                 sequence.attempt.scheduled_s = now_s
         self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
+        if step.failed:
+            self._fail(step.failed, now_s)
         return step
 
     def finish(self, steps: int, end_s: float) -> None:
@@ -231,8 +226,8 @@ class Pod:
             for sequence in flown.filled:
                 self._answer(sequence, end_s)
         if ended or left:
-            self._release(ended + left)
-        self._gauges.publish(len(scheduler.running), scheduler.store.held)
+            scheduler.release(ended + left)
+        self._gauges.publish(len(scheduler.running), scheduler.held)
         for sequence in ended:
             self._complete(sequence, end_s, Reason.LENGTH if sequence.truncated else None)
 
@@ -284,20 +279,28 @@ class Pod:
                 self._batch.leave(sequence)
         return dropped
 
-    def _release(self, sequences: list[Sequence]) -> None:
-        """Free what ends with this step, in running order, each its tail first."""
-        if len(sequences) > 1:
-            sequences.sort(key=lambda sequence: sequence.admission)
-        for sequence in sequences:
-            if sequence in self._scheduler.running:
-                self._scheduler.remove(sequence)
-
     def _complete(self, sequence: Sequence, now_s: float, end_reason: str | None) -> None:
         attempt = sequence.attempt
         del self._sequences[attempt]
-        self._intake.leave(0)
+        self._leave_intake(sequence)
         attempt.emitted_tokens = sequence.output_tokens
         self._end(attempt, Status.COMPLETED, now_s, HttpStatus.OK, end_reason)
+
+    def _fail(self, sequences: tuple[Sequence, ...], now_s: float) -> None:
+        """Answer those who broke off before a step; they have left the engine already."""
+        self._gauges.publish(len(self._scheduler.running), self._scheduler.held)
+        for sequence in sequences:
+            attempt = sequence.attempt
+            del self._sequences[attempt]
+            self._leave_intake(sequence)
+            attempt.emitted_tokens = sequence.emitted
+            reason = Reason.CONTEXT_EXCEEDED
+            self._end(attempt, Status.FAILED, now_s, HttpStatus.SERVER_ERROR, reason)
+
+    def _leave_intake(self, sequence: Sequence) -> None:
+        """``sequence`` is over, with or without a first token."""
+        unanswered = sequence.attempt.first_token_s is None
+        self._intake.leave(sequence.prompt_tokens if unanswered else 0)
 
     def _end(
         self, attempt: Attempt, status: str, now_s: float, http_status: int, reason: str | None

@@ -1,11 +1,11 @@
 """What a pod tells an observer of its work."""
 
-from sim.pod.scheduler import Scheduler, Step
+from sim.pod.scheduling import Scheduling, Step
 from sim.ports import StepReport
 
 
 def step_report(
-    pod: str, start_s: float, end_s: float, step: Step, waiting: int, scheduler: Scheduler
+    pod: str, start_s: float, end_s: float, step: Step, waiting: int, scheduler: Scheduling
 ) -> StepReport:
     """The report of a single step; what ends with it has not left yet."""
     return StepReport(
@@ -18,7 +18,7 @@ def step_report(
         context_tokens=step.context_tokens,
         waiting=waiting,
         running=len(scheduler.running),
-        kv_usage=scheduler.store.held / scheduler.store.capacity,
+        kv_usage=scheduler.held / scheduler.capacity,
         chunks=tuple((each.attempt.request.request_id, tokens) for each, tokens in step.chunks),
         preempted=tuple(each.attempt.request.request_id for each in step.preempted),
     )
@@ -31,10 +31,10 @@ def span_report(
     steps: int,
     context_tokens: int,
     waiting: int,
-    scheduler: Scheduler,
+    scheduler: Scheduling,
 ) -> StepReport:
-    """The report of a span of decode steps, of which the blocks are not taken yet."""
-    held = scheduler.store.held + scheduler.batch.blocks_for(steps)
+    """The report of a span of decode steps, of which the KV is not taken yet."""
+    held = scheduler.held + scheduler.batch.blocks_for(steps)
     return StepReport(
         pod=pod,
         start_s=start_s,
@@ -45,7 +45,7 @@ def span_report(
         context_tokens=context_tokens,
         waiting=waiting,
         running=len(scheduler.running),
-        kv_usage=held / scheduler.store.capacity,
+        kv_usage=held / scheduler.capacity,
         chunks=(),
         preempted=(),
     )

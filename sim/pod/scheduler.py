@@ -14,38 +14,15 @@ text of a token is known one step after it was scheduled, so blocks that it
 fills can be found that much later.
 """
 
-from dataclasses import dataclass
-
 from sim.content import Segment, path
 from sim.extents import ExtentStore
 from sim.pod.answers import Answers
 from sim.pod.batch import Batch, Sequence
 from sim.pod.gate import Gate
+from sim.pod.scheduling import Step
 from sim.pod.spec import Vllm, kv_blocks
 from sim.pod.waiting import ByPriority, FirstCome
 from sim.request import Attempt
-
-
-@dataclass(slots=True)
-class Step:
-    """What one step computes, and whom its scheduling left out or threw out."""
-
-    prefill_tokens: int = 0
-    pairs: float = 0.0  # query-key pairs of the prefill chunks, causal
-    decoders: int = 0
-    context_tokens: int = 0  # known tokens of the decoders
-    filled: tuple[Sequence, ...] = ()  # prefill complete with this step: they sample a token
-    admitted: tuple[Sequence, ...] = ()
-    chunks: tuple[tuple[Sequence, int], ...] = ()  # of prompts, in tokens
-    preempted: tuple[Sequence, ...] = ()
-    # decoding before this step was scheduled, and not in it
-    skipped: tuple[Sequence, ...] = ()  # for want of budget
-    interrupted: tuple[Sequence, ...] = ()  # preempted
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nobody computes anything."""
-        return not self.decoders and not self.prefill_tokens
 
 
 class Scheduler:
@@ -62,7 +39,8 @@ class Scheduler:
         self.arrivals = 0
         self.preemptions = 0
         self.recomputed_tokens = 0
-        self._ahead = int(engine.async_scheduling)  # steps from the last complete one to the tokens
+        self.plans_ahead = engine.async_scheduling
+        self._ahead = int(self.plans_ahead)  # steps from the last complete one to the tokens
         self._answers = Answers(
             self.store, self.batch, engine.enable_prefix_caching, unknown=self._ahead
         )
@@ -77,6 +55,16 @@ class Scheduler:
         self._budget = engine.max_num_batched_tokens
         self._threshold = engine.long_prefill_token_threshold
         self._stuck = False  # the last try to admit the head of the queue failed
+
+    @property
+    def held(self) -> int:
+        """KV blocks that running sequences hold."""
+        return self.store.held
+
+    @property
+    def capacity(self) -> int:
+        """KV blocks of the pod."""
+        return self.store.capacity
 
     def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
         """A new request waits, to be answered with at most ``limit`` tokens."""
@@ -142,7 +130,15 @@ class Scheduler:
         """How many decode steps, at most ``limit``, find their blocks."""
         return self.batch.steps_within(self.store.free, limit)
 
-    def remove(self, sequence: Sequence) -> None:
+    def release(self, sequences: list[Sequence]) -> None:
+        """These leave the running set, in the order of their admission."""
+        if len(sequences) > 1:
+            sequences = sorted(sequences, key=lambda sequence: sequence.admission)
+        for sequence in sequences:
+            if sequence in self.running:
+                self._remove(sequence)
+
+    def _remove(self, sequence: Sequence) -> None:
         """``sequence`` leaves the running set; its blocks are free, tail first."""
         del self.running[sequence]
         if sequence in self._prefilling:
@@ -329,7 +325,7 @@ class Scheduler:
         sequence = self.waiting.victim(self.running)
         if sequence.decoding:
             step.interrupted += (sequence,)
-        self.remove(sequence)
+        self._remove(sequence)
         sequence.target = sequence.prompt_tokens + sequence.emitted
         sequence.computed = 0
         if sequence.emitted:

@@ -17,14 +17,18 @@ class StepTime:
     pairs of the prefill chunks and B decoding sequences; beside it a curve
     over P + B, and terms in S and B that only a step that prefills has. With
     no prefill and a fixed B it is affine in S, which spans rely on.
+
+    An engine that computes at most ``pass_tokens`` tokens in one forward pass
+    pays ``a`` and the curve for each pass of a step; all but the last are full.
     """
 
     __slots__ = (
         *("_base", "_context", "_curve", "_decoder", "_pair", "_prefill", "_root"),
+        *("_full_pass_s", "_pass_tokens"),
         *("_prefilling_base", "_prefilling_context", "_prefilling_decoder"),
     )
 
-    def __init__(self, coefficients: Coefficients) -> None:
+    def __init__(self, coefficients: Coefficients, pass_tokens: int | None = None) -> None:
         self._base = coefficients.a / 1e3
         self._prefill = coefficients.b / 1e6
         self._context = coefficients.c / 1e8
@@ -35,13 +39,20 @@ class StepTime:
         self._prefilling_context = coefficients.prefilling.c / 1e8
         self._prefilling_decoder = coefficients.prefilling.f / 1e5
         self._curve = None if coefficients.computed is None else Curve(coefficients.computed)
+        self._pass_tokens = pass_tokens
+        self._full_pass_s = self._base
+        if pass_tokens is not None and self._curve is not None:
+            self._full_pass_s += self._curve.at_s(pass_tokens)
 
     def fixed_s(self, decoders: int, prefill_tokens: int = 0) -> float:
         """The part of a step that depends only on how many tokens it computes for whom."""
         fixed_s = self._base + self._decoder * decoders + self._root * sqrt(decoders)
-        if self._curve is None:
-            return fixed_s
-        return fixed_s + self._curve.at_s(prefill_tokens + decoders)
+        tokens = prefill_tokens + decoders
+        if self._pass_tokens is not None and tokens > self._pass_tokens:
+            full_passes = (tokens - 1) // self._pass_tokens
+            tokens -= full_passes * self._pass_tokens
+            fixed_s += full_passes * self._full_pass_s
+        return fixed_s if self._curve is None else fixed_s + self._curve.at_s(tokens)
 
     def step_s(self, prefill_tokens: int, pairs: float, decoders: int, context: int) -> float:
         """Duration of one step."""

@@ -85,8 +85,8 @@ def _cut_off(requests: RequestColumns, window: Window) -> str | None:
     if not cut:
         return None
     return (
-        f"{cut} answers were cut off ({Reason.LENGTH}): the model limit, or all KV blocks of a "
-        "pod, left no room for more tokens"
+        f"{cut} answers were cut off ({Reason.LENGTH}): the model limit, the context of a "
+        "slot, or all KV blocks of a pod left no room for more tokens"
     )
 
 

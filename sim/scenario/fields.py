@@ -205,6 +205,11 @@ PositiveTokens: TypeAlias = Annotated[
 Bytes: TypeAlias = Annotated[float, Quantity("a size", "64KiB or 180GB", SIZE, 0.0, MAX_BYTES)]
 """Bytes, zero allowed."""
 
+PositiveBytes: TypeAlias = Annotated[
+    float, Quantity("a size", "64KiB or 180GB", SIZE, 0.0, MAX_BYTES, low_open=True)
+]
+"""Bytes, more than zero."""
+
 
 def whole(low: int, high: int, too_low: str = "") -> Quantity:
     """Annotates a whole number from ``low`` to ``high``, both inclusive; ``75k`` is understood."""

@@ -7,8 +7,8 @@ import pytest
 
 from sim.content import Node, Prompt
 from sim.kernel import Kernel, Order
-from sim.pod.pod import Pod
 from sim.pod.spec import Vllm
+from sim.pod.vllm import VllmPod
 from sim.record import Recorder
 from sim.request import Outcome, Request, RequestView
 from sim.router.proxy import Proxy
@@ -40,7 +40,7 @@ def computed_by_turn(pods: str) -> list[int]:
     """Prompt tokens that each turn of a session computes when its turns run on ``pods``."""
     kernel, recorder = Kernel(), Recorder()
     engine = Vllm(step_time=StepTime(a=10.0, b=50.0, f=10.0), kv_blocks=100_000)
-    fleet = [Pod(name, engine, kernel) for name in "AB"]
+    fleet = [VllmPod(name, engine, kernel) for name in "AB"]
     columns = PodColumns([pod.name for pod in fleet])
     proxy = Proxy("proxy-0", "b", list(fleet), columns, Follow(pods), kernel, recorder)
     session = Node()

@@ -6,8 +6,8 @@ import pytest
 
 import sim
 from sim.kernel import Kernel, Order
-from sim.pod.pod import Pod
 from sim.pod.spec import Vllm
+from sim.pod.vllm import VllmPod
 from sim.record import Recorder
 from sim.registry import load as load_registry
 from sim.router.signals import PodColumns, Poller
@@ -47,7 +47,7 @@ def test_metrics_are_as_old_as_their_last_poll() -> None:
     """INV-10: a column that is updated between polls would be fresher than its age says."""
     kernel = Kernel()
     engine = Vllm(step_time=StepTime(a=10.0), kv_blocks=100)
-    pods = [Pod("a", engine, kernel), Pod("b", engine, kernel)]
+    pods = [VllmPod("a", engine, kernel), VllmPod("b", engine, kernel)]
     columns = PodColumns([pod.name for pod in pods])
     poller = Poller(list(pods), columns, 0.4, kernel, Recorder())
     assert columns.metrics_age_s(0, 0.0) == float("inf")

@@ -16,18 +16,24 @@ import pytest
 
 from sim.content import Node, Prompt
 from sim.kernel import Kernel, Order
+from sim.pod.llamacpp.pod import LlamaCppPod
+from sim.pod.llamacpp.spec import LlamaCpp
 from sim.pod.lockstep import Lockstep
 from sim.pod.pod import Pod
 from sim.pod.spec import Vllm
+from sim.pod.vllm import VllmPod
 from sim.request import Attempt, Request, Status
 from sim.scenario.engine import StepTime as Coefficients
-from tests import oracle
+from tests import oracle, slot_oracle
 from tests.oracle import Job, Published, Settings, StepTime, Trace
+from tests.slot_oracle import SlotSettings
 
 T0 = StepTime(a=10.0, b=50.0, f=10.0)
 """The timing of the worked cases: 10 ms + 0.05 ms per prefill token + 0.1 ms per decode."""
 
 AMPLE_BLOCKS = 100_000
+
+AnySettings: TypeAlias = Settings | SlotSettings
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ EngineUnderTest: TypeAlias = Callable[..., Observation]
 
 
 def run_steps(
-    settings: Settings,
+    settings: AnySettings,
     traffic: Traffic,
     polls_s: tuple[float, ...] = (),
     follow_up: FollowUp | None = None,
@@ -177,25 +183,29 @@ def _totals(trace: Trace, polls_s: tuple[float, ...]) -> list[Totals]:
     return totals
 
 
-def trace_steps(settings: Settings, traffic: Traffic, follow_up: FollowUp | None = None) -> Trace:
+def trace_steps(
+    settings: AnySettings, traffic: Traffic, follow_up: FollowUp | None = None
+) -> Trace:
     """The traffic on the slow engine, with every step."""
     return trace_ranks(settings, 1, traffic, follow_up)[0]
 
 
 def trace_ranks(
-    settings: Settings, ranks: int, traffic: Traffic, follow_up: FollowUp | None = None
+    settings: AnySettings, ranks: int, traffic: Traffic, follow_up: FollowUp | None = None
 ) -> list[Trace]:
-    """The traffic on ranks in lockstep of the slow engine; the trace of each."""
+    """The traffic on ranks in lockstep of the slow engine, or on one slow server; their traces."""
 
     def next_job(number: int, end_s: float) -> Job | None:
         call = follow_up(number, end_s) if follow_up else None
         return None if call is None else traffic.job(call)
 
+    if isinstance(settings, SlotSettings):
+        return [slot_oracle.simulate(settings, traffic.jobs(), next_job)]
     return oracle.simulate_ranks(settings, ranks, traffic.jobs(), next_job)
 
 
 def run_pod(
-    settings: Settings,
+    settings: AnySettings,
     traffic: Traffic,
     polls_s: tuple[float, ...] = (),
     follow_up: FollowUp | None = None,
@@ -205,7 +215,7 @@ def run_pod(
 
 
 def run_ranks(
-    settings: Settings,
+    settings: AnySettings,
     ranks: int,
     traffic: Traffic,
     polls_s: tuple[float, ...] = (),
@@ -219,15 +229,13 @@ class _PodRun:
     """The client of pods in lockstep: submits, cancels, follows up; their listener."""
 
     def __init__(
-        self, settings: Settings, ranks: int, traffic: Traffic, follow_up: FollowUp | None
+        self, settings: AnySettings, ranks: int, traffic: Traffic, follow_up: FollowUp | None
     ) -> None:
         self._traffic = traffic
         self._follow_up = follow_up
         self._nodes = traffic.nodes()
         self._kernel = Kernel()
-        lockstep = Lockstep(self._kernel)
-        spec = engine_spec(settings)
-        self._pods = [Pod(f"pod-{rank}", spec, self._kernel, lockstep) for rank in range(ranks)]
+        self._pods = _pods(settings, ranks, self._kernel)
         self._attempts: list[Attempt] = []
         self._polls: list[list[Published]] = [[] for _ in range(ranks)]
         self._totals: list[list[Totals]] = [[] for _ in range(ranks)]
@@ -283,6 +291,24 @@ class _PodRun:
             kept.append(
                 Totals(totals.steps, totals.emitted_tokens, totals.computed_tokens, totals.busy_s)
             )
+
+
+def _pods(settings: AnySettings, ranks: int, kernel: Kernel) -> list[Pod]:
+    """Ranks in lockstep; a llama-server has no ranks beside it."""
+    if isinstance(settings, SlotSettings):
+        return [LlamaCppPod("pod-0", llamacpp_spec(settings), kernel)]
+    lockstep = Lockstep(kernel)
+    spec = engine_spec(settings)
+    return [VllmPod(f"pod-{rank}", spec, kernel, lockstep) for rank in range(ranks)]
+
+
+def llamacpp_spec(settings: SlotSettings) -> LlamaCpp:
+    """The settings of the slow server as the scenario's spec; a token of KV is a byte."""
+    given = {name: value for name, value in vars(settings).items() if name != "step_time"}
+    costs = Coefficients(**asdict(settings.step_time))
+    return LlamaCpp(
+        step_time=costs, kv_per_token=1.0, **(given | {"cache_ram": float(settings.cache_ram)})
+    )
 
 
 def engine_spec(settings: Settings) -> Vllm:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from tests.engine.harness import Call, Text, Traffic
+from tests.engine.harness import AnySettings, Call, Text, Traffic
 from tests.oracle import Curve, Prefilling, Settings, StepTime, Trace
+from tests.slot_oracle import SlotSettings
 
 TICK_S = 1 / 4096
 CLEARANCE_S = 1e-8
@@ -47,7 +48,7 @@ def many(examples: int) -> settings:
 class Scenario:
     """A pod, what is sent to it and when it is polled."""
 
-    settings: Settings
+    settings: AnySettings
     traffic: Traffic
     polls_s: tuple[float, ...]
 
@@ -84,7 +85,8 @@ def scenarios(draw: st.DrawFn, binary: bool = False) -> Scenario:
     step_time = draw(binary_step_times() if binary else decimal_step_times())
     settings = draw(pods(kinds, step_time))
     times = binary_times() if binary else decimal_times()
-    traffic = draw(traffics(kinds, settings, times))
+    longest = min(LONGEST_PROMPT, settings.kv_blocks * settings.block_size + 2)
+    traffic = draw(traffics(kinds, longest, times))
     polls_s = draw(st.lists(times, max_size=12))
     return Scenario(settings, traffic, tuple(sorted(polls_s)))
 
@@ -194,11 +196,43 @@ def pods(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> Settings:
 
 
 @st.composite
+def slot_scenarios(draw: st.DrawFn, binary: bool = False) -> Scenario:
+    """A whole run of llama-server."""
+    kinds = draw(features)
+    step_time = draw(binary_step_times() if binary else decimal_step_times())
+    settings = draw(servers(kinds, step_time))
+    times = binary_times() if binary else decimal_times()
+    traffic = draw(traffics(kinds, min(LONGEST_PROMPT, settings.slot_tokens + 2), times))
+    polls_s = draw(st.lists(times, max_size=12))
+    return Scenario(settings, traffic, tuple(sorted(polls_s)))
+
+
+@st.composite
+def servers(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> SlotSettings:
+    """A model limit becomes a tight context, the whole-prompt gate a unified pool."""
+    parallel = draw(st.integers(1, 5))
+    unified = kinds.whole_prompt_gate
+    slot_tokens = draw(st.integers(2, 150 if kinds.model_limit else 600))
+    ubatch_size = draw(st.integers(parallel, 24))
+    return SlotSettings(
+        step_time,
+        ctx_size=slot_tokens if unified else slot_tokens * parallel + draw(st.integers(0, 1)),
+        parallel=parallel,
+        kv_unified=unified,
+        batch_size=draw(st.integers(ubatch_size, 64)),
+        ubatch_size=ubatch_size,
+        slot_prompt_similarity=draw(st.sampled_from((0.0, 0.1, 0.1, 0.5))),
+        cache_prompt=kinds.caching,
+        cache_ram=draw(st.sampled_from((0, 1, 100, 400, 10_000))),
+        cache_idle_slots=draw(st.booleans()),
+    )
+
+
+@st.composite
 def traffics(
-    draw: st.DrawFn, kinds: Features, settings: Settings, times: st.SearchStrategy[float]
+    draw: st.DrawFn, kinds: Features, longest: int, times: st.SearchStrategy[float]
 ) -> Traffic:
-    """Calls over a small tree of texts, in order of arrival."""
-    longest = min(LONGEST_PROMPT, settings.kv_blocks * settings.block_size + 2)
+    """Calls over a small tree of texts, in order of arrival; prompts of at most ``longest``."""
     texts = [Text()]
     for _ in range(draw(st.integers(0, 4))):
         texts.append(draw(_texts(kinds, texts, longest)))

@@ -12,6 +12,7 @@ ANSWERS = {
     Status.COMPLETED: HttpStatus.OK,
     Status.CANCELLED: HttpStatus.CLIENT_CLOSED_REQUEST,
     Status.REJECTED: HttpStatus.UNAVAILABLE,
+    Status.FAILED: HttpStatus.SERVER_ERROR,
 }
 """What clients get unless a test says otherwise."""
 

@@ -136,6 +136,7 @@ def test_a_broken_run_is_found(rule: str, broken: Break, words: str) -> None:
         (Status.COMPLETED, None, "completed and not 200"),
         (Status.CANCELLED, HttpStatus.OK, "cancelled and not 499"),
         (Status.REJECTED, HttpStatus.OK, "rejected and no error"),
+        (Status.FAILED, HttpStatus.OK, "failed and no error"),
         (Status.IN_FLIGHT, HttpStatus.OK, "in flight and answered"),
     ],
 )

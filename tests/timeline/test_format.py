@@ -10,7 +10,7 @@ from sim.scenario.load import load_dict
 from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.timeline import Timeline, timeline
 from sim.timeline.trace import Flow, Lanes, Trace
-from tests.cluster.scenarios import agents, fleet
+from tests.cluster.scenarios import T0, agents, fleet
 from tests.timeline.format import breaches, events
 
 SCARCE = {"kvBlocks": 140, "blockSize": 16, "maxNumBatchedTokens": 256}
@@ -20,6 +20,7 @@ CROWD = [
 ]
 SHORT = [{"arrival": 0.0, "promptTokens": 10, "outputTokens": 100}] * 40
 RING = {"kind": "bounded-ring", "maxLoadPercent": 125}
+SLOTS = {"kind": "llamacpp", "stepTime": T0, "ctxSize": 2000, "cacheRam": 0}
 RUNS: dict[str, dict[str, Any]] = {
     "agents": fleet(agents(), RING, window={"warmup": 30, "measure": 60}),
     "preemptions": fleet({"kind": "script", "rows": CROWD}, {"kind": "round-robin"}, **SCARCE),
@@ -27,6 +28,8 @@ RUNS: dict[str, dict[str, Any]] = {
         {"kind": "script", "rows": SHORT}, {"kind": "round-robin"}, kvBlocks=50
     ),
     "an API server": fleet(agents(8), RING, window={"measure": 60}, frontEnd={"perRequest": "5ms"}),
+    "a full pool of slots": fleet({"kind": "script", "rows": CROWD}, {"kind": "round-robin"})
+    | {"engines": {"e": SLOTS}},
     "refusals": fleet({"kind": "script", "rows": CROWD}, {"kind": "round-robin"}, kvBlocks=40),
     "no sessions": fleet(
         {

@@ -1,0 +1,1 @@
+"""llama.cpp's server: slots with a context each, a prompt cache in host memory."""

@@ -1,0 +1,146 @@
+"""The settings of a llama.cpp pod, under llama-server's own names."""
+
+import math
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sim.errors import Fault, ScenarioError
+from sim.scenario import catalog
+from sim.scenario.engine import Engine
+from sim.scenario.fields import STARVED, Bytes, PositiveBytes, PositiveTokens, real, refuse, whole
+
+AUTO_SLOTS: Final = 4
+LEAST_CONTEXT: Final = 2
+"""A slot serves prompts shorter than its context, and a prompt has a token."""
+
+
+class LlamaCpp(Engine):
+    """llama.cpp's server: a request has a slot with a context of its own for its whole life.
+
+    Give ``ctxSize``, or ``gpu`` and ``model`` to derive it from the catalogue.
+    Each micro batch is a forward pass and costs the step time's ``a`` and
+    ``computed``. A slot can go back to any token of its context, as with
+    ``--swa-full`` or a model of full attention; moving contexts to and from
+    host memory takes no time.
+    """
+
+    kind: Literal["llamacpp"] = "llamacpp"
+    parallel: Annotated[int, whole(1, 256, STARVED)] | None = Field(
+        default=None, description="Slots; when missing 4, with unified KV, as llama-server's auto."
+    )
+    ctx_size: PositiveTokens | None = Field(
+        default=None,
+        description="Tokens of KV of all slots together; derived from gpu and model when missing.",
+    )
+    kv_unified: bool = Field(
+        default_factory=lambda data: data.get("parallel") is None,
+        description="One pool of KV for all slots, each of which may use all of it; otherwise a "
+        "slot has ctxSize / parallel. True when parallel is missing.",
+    )
+    batch_size: Annotated[int, whole(1, 10**6, STARVED)] = Field(
+        default=2048, description="Most tokens of a step: one per generating slot, then prompts."
+    )
+    ubatch_size: Annotated[int, whole(1, 10**6, STARVED)] = Field(
+        default_factory=lambda data: min(512, data.get("batch_size", 512)),
+        description="Most tokens of one forward pass (micro batch) of a step; 512, capped by "
+        "batchSize.",
+    )
+    slot_prompt_similarity: Annotated[float, real(0.0, 1.0)] = Field(
+        default=0.1,
+        description="A slot is chosen by its context when that says more than this share of the "
+        "prompt, else the least recently used one; 0: always that one.",
+    )
+    cache_prompt: bool = Field(
+        default=True, description="Reuse the KV of a slot for the prefix it has in common."
+    )
+    cache_ram: Bytes = Field(
+        default=8192 * 2.0**20,
+        description="Host memory for contexts that slots lose (8192MiB); 0: no host cache.",
+    )
+    cache_idle_slots: bool = Field(
+        default=True,
+        description="When a request starts save the contexts of idle slots to host memory; with "
+        "unified KV they leave the pool. Without effect when cacheRam is 0.",
+    )
+    kv_per_token: PositiveBytes | None = Field(
+        default=None,
+        description="Bytes of KV per token, which says how many tokens cacheRam holds; the "
+        "catalogue's for the model when missing.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        problems = []
+        if self.ctx_size is None:
+            if self.gpu is None or self.model is None:
+                message = "the KV capacity is unknown: give ctxSize, or both gpu and model"
+                problems.append(("", message))
+            if self.kv_per_token is not None:
+                message = "goes with ctxSize: a derived one counts the catalogue's bytes"
+                problems.append(("kvPerToken", message))
+        elif self._share(self.ctx_size) < LEAST_CONTEXT:
+            least = LEAST_CONTEXT * (1 if self.kv_unified else self.slots)
+            message = f"must be at least {least} for {self.slots} slots; got {self.ctx_size}"
+            problems.append(("ctxSize", message))
+        if self.ubatch_size > self.batch_size:
+            message = f"must be at most batchSize ({self.batch_size}); got {self.ubatch_size}"
+            problems.append(("ubatchSize", message))
+        if self.slots > self.ubatch_size:
+            message = (
+                f"must be at most ubatchSize ({self.ubatch_size}), since each generating slot "
+                f"takes a token of the first pass; got {self.slots}"
+            )
+            problems.append(("parallel", message))
+        refuse(problems)
+        return self
+
+    @property
+    def slots(self) -> int:
+        """Number of slots."""
+        return AUTO_SLOTS if self.parallel is None else self.parallel
+
+    @property
+    def kv_derived(self) -> bool:
+        """Whether the KV capacity follows from gpu and model."""
+        return self.ctx_size is None
+
+    def kv_tokens(self) -> int:
+        """Tokens of KV of all slots together, as given or what the GPUs' memory leaves.
+
+        Raises ``ScenarioError`` as ``sim.scenario.catalog.kv_tokens`` does, when
+        a slot would have none, and when nobody says what a token of KV takes in
+        host memory.
+        """
+        catalog.check_names(self, gpu_only=self.ctx_size is not None)
+        self.host_tokens()
+        if self.ctx_size is not None:
+            return self.ctx_size
+        tokens = math.floor(catalog.kv_tokens(self))
+        if self._share(tokens) < LEAST_CONTEXT:
+            message = catalog.does_not_fit(self, f"for the contexts of {self.slots} slots")
+            raise ScenarioError([Fault("engine", 0, 0, "", message)])
+        return tokens
+
+    def slot_tokens(self) -> int:
+        """Tokens of context of one slot."""
+        return self._share(self.kv_tokens())
+
+    def host_tokens(self) -> float:
+        """Tokens of KV that ``cacheRam`` holds."""
+        if not self.cache_ram:
+            return 0.0
+        if self.kv_per_token is not None:
+            return self.cache_ram / self.kv_per_token
+        if self.model in catalog.models():
+            model = catalog.models()[self.model]
+            per_token = model.kv_bytes_per_token(self.kv_cache_dtype, self.tensor_parallel)
+            return self.cache_ram / per_token
+        message = (
+            "the tokens that cacheRam holds are unknown: give kvPerToken, a model of the "
+            "catalogue, or cacheRam: 0"
+        )
+        raise ScenarioError([Fault("engine", 0, 0, "cacheRam", message)])
+
+    def _share(self, tokens: int) -> int:
+        return tokens if self.kv_unified else tokens // self.slots

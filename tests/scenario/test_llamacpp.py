@@ -1,0 +1,98 @@
+"""What a scenario may say of a llama.cpp engine, and what is answered when it says it wrongly."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sim.pod.llamacpp.spec import LlamaCpp
+from sim.scenario.catalog import models
+from sim.scenario.engine import StepTime
+from sim.scenario.load import ScenarioSet
+from tests.scenario.conftest import GOOD
+
+Lines = Callable[..., list[str]]
+Loaded = Callable[..., ScenarioSet]
+
+GIB = 2**30
+
+
+def server(**settings: object) -> LlamaCpp:
+    return LlamaCpp(step_time=StepTime(a=1.0), **settings)  # type: ignore[arg-type]
+
+
+def written(keys: str) -> str:
+    """The good scenario with an engine of this kind."""
+    return GOOD.replace("{kvBlocks: 100,", f"{{kind: llamacpp, {keys},")
+
+
+def test_the_defaults_are_those_of_llama_server(loaded: Loaded) -> None:
+    """Somebody who copies a command line would simulate another one."""
+    (scenario,) = loaded(written("ctxSize: 32768, cacheRam: 0")).variants
+    spec = scenario.engines["small"]
+    assert (spec.slots, spec.kv_unified, spec.slot_tokens()) == (4, True, 32_768)
+    assert (spec.batch_size, spec.ubatch_size) == (2048, 512)
+    assert (spec.slot_prompt_similarity, spec.cache_prompt, spec.cache_idle_slots) == (
+        0.1,
+        True,
+        True,
+    )
+    assert server(ctx_size=2).cache_ram == 8 * GIB
+
+
+def test_slots_share_the_context_unless_it_is_unified(loaded: Loaded) -> None:
+    """Prompts would be accepted that no slot can hold, or refused that one can."""
+    (scenario,) = loaded(written("ctxSize: 32768, parallel: 3, cacheRam: 0")).variants
+    spec = scenario.engines["small"]
+    assert (spec.kv_unified, spec.kv_tokens(), spec.slot_tokens()) == (False, 32_768, 10_922)
+    assert server(ctx_size=32_768, parallel=3, kv_unified=True).slots == 3
+
+
+def test_host_memory_is_counted_in_tokens_of_kv() -> None:
+    """cacheRam would hold more or fewer contexts than its bytes do."""
+    assert server(ctx_size=8, model="gpt-oss-20b").host_tokens() == 8 * GIB / 24_576
+    assert server(ctx_size=8, kv_per_token=57_344.0, cache_ram=57_344.0e3).host_tokens() == 1000
+    assert server(ctx_size=8, model="gpt-oss-20b", kv_per_token=GIB).host_tokens() == 8
+    assert server(ctx_size=8, cache_ram=0.0).host_tokens() == 0
+
+
+def test_the_context_follows_from_the_hardware() -> None:
+    """With gpu and model alone the pool would be of another size than for vLLM."""
+    spec = server(gpu="rtx-4090", model="llama-3.1-8b")
+    assert spec.kv_derived
+    weights = models()["llama-3.1-8b"].weights_bytes()
+    assert spec.kv_tokens() == int((0.92 * 23.5 * GIB - weights - 4 * GIB) / 131_072)
+    assert not server(ctx_size=8).kv_derived
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ("parallel: 2", "engines.small: the KV capacity is unknown: give ctxSize, or both gpu and"),
+        ("ctxSize: 8", "engines.small.cacheRam: the tokens that cacheRam holds are unknown: give"),
+        ("ctxSize: 7, parallel: 4", "engines.small.ctxSize: must be at least 8 for 4 slots; got 7"),
+        ("ctxSize: 1, cacheRam: 0", "engines.small.ctxSize: must be at least 2 for 4 slots; got 1"),
+        (
+            "ctxSize: 4k, batchSize: 100, ubatchSize: 200",
+            "engines.small.ubatchSize: must be at most batchSize (100); got 200",
+        ),
+        (
+            "ctxSize: 4k, parallel: 9, ubatchSize: 8",
+            "engines.small.parallel: must be at most ubatchSize (8), since each generating slot",
+        ),
+        (
+            "gpu: rtx-4090, model: llama-3.1-8b, kvPerToken: 65536",
+            "engines.small.kvPerToken: goes with ctxSize: a derived one counts the catalogue's",
+        ),
+        (
+            "gpu: rtx-4090, model: qwen3-32b",
+            "engines.small: the model does not fit: 0.92 x 1 x 23.5 GiB of rtx-4090 - 61.0 GiB of",
+        ),
+        ("gpu: rtx-4091, model: llama-3.1-8b", "engines.small.gpu: unknown gpu 'rtx-4091'"),
+        ("ctxSize: 4k, parallel: 0", "engines.small.parallel: must be a whole number"),
+        ("ctxSize: 4k, kvBlocks: 7", "engines.small.kvBlocks: unknown key"),
+    ],
+)
+def test_a_mistake_is_answered_at_its_key(faults: Lines, keys: str, fault: str) -> None:
+    """A user would have to guess what is wrong, or would simulate what cannot be."""
+    (line,) = faults(written(keys))
+    assert fault in line
