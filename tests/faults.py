@@ -287,9 +287,9 @@ GATE_AND_INTAKE = (
     ),
     Fault(
         "last-token-without-slot",
-        "sim/pod/intake.py",
-        "self._longest_sequence = min(model_tokens, pod_tokens + 1)",
-        "self._longest_sequence = min(model_tokens, pod_tokens)",
+        "sim/pod/vllm.py",
+        "longest_sequence=min(model_tokens, pod_tokens + 1)",
+        "longest_sequence=min(model_tokens, pod_tokens)",
         "an answer that fills the pod ends a token early",
         (f"{RULES}::test_what_outgrows_the_pod_leaves_it_empty",),
     ),
@@ -312,7 +312,7 @@ GATE_AND_INTAKE = (
     Fault(
         "queued-by-ghosts",
         "sim/pod/pod.py",
-        "sequence.prompt_tokens if attempt.first_token_s is None else 0",
+        "sequence.prompt_tokens if unanswered else 0",
         "0",
         "prompts of clients that have left count as queued for ever",
         (DECIMAL, BINARY),
@@ -346,7 +346,7 @@ REPORTS = (
     ),
     Fault(
         "release-order",
-        "sim/pod/pod.py",
+        "sim/pod/scheduler.py",
         "key=lambda sequence: sequence.admission",
         "key=lambda sequence: -sequence.admission",
         "of requests that end together the last admitted is evicted first",
@@ -363,8 +363,8 @@ REPORTS = (
     Fault(
         "usage-within-a-span",
         "sim/pod/pod.py",
-        "scheduler.store.held + self._batch.blocks_for(done)",
-        "scheduler.store.held",
+        "scheduler.held + self._batch.blocks_for(done)",
+        "scheduler.held",
         "during a span the published KV usage is that of before it",
         (f"{CASES}::test_c24_running_blocks_are_safe_and_block_the_queue", DECIMAL),
     ),
