@@ -5,7 +5,7 @@ LOCK := .ci/constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: run test lock clean
+.PHONY: run test mutations lock clean
 
 # What the ring and the session table do to 384 coding agents, side by side.
 run: .venv/run.stamp
@@ -18,6 +18,10 @@ test: .venv/test.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
+
+# Whether the tests notice faults that are put into engine and cache on purpose.
+mutations: .venv/test.stamp
+	$(BIN)/python -m tests.mutations
 
 .venv/run.stamp: pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -7,6 +7,7 @@ as their paths run through the same nodes. Lengths know no block size; stores
 cut the same tree into blocks of their own (``sim.extents``).
 """
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 
@@ -71,6 +72,18 @@ class Prompt:
     def head(self, tokens: int) -> "Prompt":
         """The prompt that says only the first ``tokens`` tokens of this one."""
         return Prompt(self.node, min(tokens, self.tokens))
+
+
+def longest_shared_prefix(prompts: Iterable[Prompt]) -> int:
+    """How many first tokens any two of these prompts have in common, at most."""
+    reached: dict[Node, int] = {}
+    longest = 0
+    for prompt in prompts:
+        for node, leave in prompt.segments():
+            earlier = reached.get(node, 0)
+            longest = max(longest, min(leave, earlier))
+            reached[node] = max(leave, earlier)
+    return longest
 
 
 def path(node: Node, tokens: int) -> list[Segment]:

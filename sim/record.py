@@ -49,13 +49,14 @@ class Recorder:
         columns = RequestColumns.of(tables.requests)
         closes = np.array([request.closes_session for request in self.requests], dtype=bool)
         summary = summarise(facts, tables, columns, closes)
+        prompts = (request.prompt for request in self.requests)
         return RunResult(
             facts=facts,
             requests_table=tables.requests,
             placements_table=tables.placements,
             pods_table=tables.pods,
             summary=summary,
-            warnings=notices(facts, columns, summary),
+            warnings=notices(facts, columns, summary, prompts),
             digest=digest(tables),
         )
 

@@ -19,7 +19,9 @@ class Vllm(Engine):
 
     kind: Literal["vllm"] = "vllm"
     kv_blocks: Annotated[int, whole(1, 10**9, STARVED)] | None = Field(
-        default=None, description="KV blocks per pod; derived from gpu and model when missing."
+        default=None,
+        description="KV blocks of a pod that requests can hold; vLLM's log counts its null block, "
+        "one more. Derived from gpu and model when missing.",
     )
     data_parallel: Annotated[int, whole(1, 1024)] = Field(
         default=1,

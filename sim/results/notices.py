@@ -1,10 +1,12 @@
 """What a reader must know before believing a summary, one sentence each."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
+from sim.content import Prompt, longest_shared_prefix
 from sim.request import Reason, Status
 from sim.results.result import RunFacts
 from sim.results.summary import RequestColumns, Window
@@ -27,8 +29,13 @@ UNSETTLED_SHARE: Final = 0.05
 independent values its cut is above 0 in 31 % of cases and above a twentieth in 1 %."""
 
 
-def notices(facts: RunFacts, requests: RequestColumns, summary: dict[str, Any]) -> tuple[str, ...]:
-    """Warnings about a run: nothing measured, refused, cut off, saturated, warm-up too short."""
+def notices(
+    facts: RunFacts, requests: RequestColumns, summary: dict[str, Any], prompts: Iterable[Prompt]
+) -> tuple[str, ...]:
+    """Warnings about a run: nothing measured, refused, cut off, saturated, warm-up too short...
+
+    ``prompts`` are those of all requests; they are looked at only when no cache had any.
+    """
     window = Window.of(facts)
     if summary["requests"] == 0:
         return (_nothing_arrived(facts, window),)
@@ -37,6 +44,7 @@ def notices(facts: RunFacts, requests: RequestColumns, summary: dict[str, Any]) 
         for notice in (
             _refused(requests, window, summary),
             _cut_off(requests, window),
+            _nothing_found(summary, prompts),
             _many_censored(summary),
             _saturated(requests, window),
             _warm_up_too_short(requests, window),
@@ -79,6 +87,19 @@ def _cut_off(requests: RequestColumns, window: Window) -> str | None:
     return (
         f"{cut} answers were cut off ({Reason.LENGTH}): the model limit, the context of a "
         "slot, or all KV blocks of a pod left no room for more tokens"
+    )
+
+
+def _nothing_found(summary: dict[str, Any], prompts: Iterable[Prompt]) -> str | None:
+    """A hit rate of 0 although there is something to share; without this there is not."""
+    if summary["prompt_cache_hit_ratio"] != 0.0:
+        return None
+    shared_tokens = longest_shared_prefix(prompts)
+    if not shared_tokens:
+        return None
+    return (
+        f"no prompt was found in a cache, though some have their first {shared_tokens} tokens in "
+        "common: only whole KV blocks are found, and only on the pod that has them"
     )
 
 

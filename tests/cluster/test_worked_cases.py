@@ -11,9 +11,25 @@ from tests.cluster.scenarios import fleet
 
 def one_pod(rows: list[dict[str, Any]], **engine: Any) -> sim.RunResult:
     """Requests at the start of the run, on a pod with the step time of the worked cases."""
-    script = {"kind": "script", "rows": [{"arrival": 0.0, **row} for row in rows]}
+    script = {"kind": "script", "rows": [{"arrival": 0.0} | row for row in rows]}
     scenario = fleet(script, {"kind": "round-robin"}, replicas=1, **engine)
     return sim.run(scenario, check=True).runs[0]
+
+
+@pytest.mark.parametrize("shared_tokens", [240, 0])
+def test_c22_a_prefix_shorter_than_a_block_is_told_from_none(shared_tokens: int) -> None:
+    """C22: 240 of 5,000 tokens are equal, blocks have 784. Both hit rates are 0; whoever reads
+    that nothing is shared would look for the fault in the workload."""
+    row = {"promptTokens": 5000, "outputTokens": 1}
+    if shared_tokens:
+        row |= {"sharedPrefix": "system", "sharedTokens": shared_tokens}
+    run = one_pod([{**row, "arrival": float(at)} for at in range(3)], blockSize=784)
+    assert run.summary["prompt_cache_hit_ratio"] == 0.0
+    expected = (
+        "no prompt was found in a cache, though some have their first 240 tokens in common: only "
+        "whole KV blocks are found, and only on the pod that has them"
+    )
+    assert [each for each in run.warnings if "cache" in each] == [expected] * bool(shared_tokens)
 
 
 def test_c31_what_cannot_fit_is_refused_and_the_run_ends() -> None:

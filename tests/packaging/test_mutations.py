@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import FAULTS, Fault
+from tests.mutations import FAULTS, Fault
 
 ROOT = Path(__file__).parents[2]
 

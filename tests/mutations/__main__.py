@@ -1,4 +1,4 @@
-"""A mutation pass: each fault of ``tests.faults`` alone must make the suite fail.
+"""A mutation pass: each fault of ``tests.mutations`` alone must make the suite fail.
 
     python -m tests.mutations [NAME ...]
 
@@ -19,11 +19,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
-from tests.faults import FAULTS, Fault
+from tests.mutations import FAULTS, Fault
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 WORKERS = 2
-TIMEOUT_S = 300
+TIMEOUT_S = 900
 FAILED = 1  # pytest's exit code for a failed test; others are errors of use or collection
 
 

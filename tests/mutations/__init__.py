@@ -1,0 +1,15 @@
+"""Deliberate faults of one line in engine and cache, each of which the suite must catch.
+
+``python -m tests.mutations`` puts them in one by one.
+"""
+
+from tests.mutations import admission, cache, duration, reports, scheduler
+from tests.mutations.fault import Fault as Fault
+
+FAULTS = (
+    *scheduler.FAULTS,
+    *admission.FAULTS,
+    *reports.FAULTS,
+    *cache.FAULTS,
+    *duration.FAULTS,
+)

@@ -1,0 +1,86 @@
+"""Faults in what the KV cache finds and evicts."""
+
+from tests.mutations.fault import RULES, STORE, Fault
+
+FAULTS = (
+    Fault(
+        "head-first",
+        "sim/extents.py",
+        "for piece in reversed(pieces):",
+        "for piece in pieces:",
+        "of a request's blocks the first is evicted first",
+        (STORE,),
+    ),
+    Fault(
+        "holds-head-first",
+        "sim/extents.py",
+        "for hold in reversed(holding.holds):",
+        "for hold in holding.holds:",
+        "of a request's nodes the first is evicted first",
+        (STORE,),
+    ),
+    Fault(
+        "most-recent-first",
+        "sim/extents.py",
+        "self._queue.append(piece)\n                    self.held -=",
+        "self._queue.prepend(piece)\n                    self.held -=",
+        "what was used last is evicted first",
+        (STORE,),
+    ),
+    Fault(
+        "no-copies",
+        "sim/extents.py",
+        "if cached > at:",
+        "if cached > stop:",
+        "a block that is computed although an equal one is cached takes no room of its own",
+        (STORE,),
+    ),
+    Fault(
+        "newest-copy",
+        "sim/pieces.py",
+        "in self.copies.values():",
+        "in reversed(self.copies.values()):",
+        "the newest copy serves hits, not the oldest",
+        (STORE,),
+    ),
+    Fault(
+        "unhashed-last",
+        "sim/extents.py",
+        "if not self._unhashed_first:",
+        "if True:",
+        "evictUnhashedFirst does nothing",
+        (STORE,),
+    ),
+    Fault(
+        "held-hits",
+        "sim/pieces.py",
+        "if not piece.holders:\n                    idle +=",
+        "if piece.holders < 2:\n                    idle +=",
+        "hits that somebody holds are taken for idle ones",
+        (STORE,),
+    ),
+    Fault(
+        "state-not-used",
+        "sim/extents.py",
+        "self._queue.remove(piece)\n        self._queue.append(piece)",
+        "self._queue.remove(piece)\n        self._queue.prepend(piece)",
+        "a state that is read is evicted next",
+        (STORE,),
+    ),
+    Fault(
+        "first-state",
+        "sim/extents.py",
+        "blocks = max((at for at in state.checkpoints",
+        "blocks = min((at for at in state.checkpoints",
+        "the first state of a path is found, not the last",
+        (STORE,),
+    ),
+    Fault(
+        "shorter-answer-first",
+        "sim/pod/answers.py",
+        "key=lambda writer: (-writer.computed, writer.admission)",
+        "key=lambda writer: (writer.computed, writer.admission)",
+        "of two equal answers the one that is behind has the original blocks",
+        (f"{RULES}::test_of_two_equal_answers_the_one_ahead_is_found",),
+    ),
+)
