@@ -52,6 +52,14 @@ FAULTS = (
         (f"{TIMES}::test_a_step_with_prefill_costs_what_the_formula_says",),
     ),
     Fault(
+        "passes-of-a-step",
+        "sim/pod/steptime.py",
+        "full_passes = (tokens - 1) // self._pass_tokens",
+        "full_passes = tokens // self._pass_tokens",
+        "a step that fills its last forward pass pays for one more",
+        (f"{TIMES}::test_each_forward_pass_costs_its_base_and_its_tokens",),
+    ),
+    Fault(
         "overtaken-late",
         "sim/pod/steptime.py",
         "int(ahead_s / gain_s) + 1)",
