@@ -1,6 +1,6 @@
 """Faults in how long steps last and in where spans end."""
 
-from tests.mutations.fault import BINARY, CASES, DECIMAL, LOCKSTEP, RULES, SPANS, TIMES, Fault
+from tests.mutations.fault import BINARY, CASES, DECIMAL, LOCKSTEP, RULES, TIMES, Fault
 
 FAULTS = (
     Fault(
@@ -63,7 +63,7 @@ FAULTS = (
         "overtaken-late",
         "sim/pod/steptime.py",
         "int(ahead_s / gain_s) + 1)",
-        "int(ahead_s / gain_s) + 2)",
+        "int(ahead_s / gain_s) + 3)",
         "a joint span goes on past the step at which another rank becomes the slowest",
         (LOCKSTEP,),
     ),
@@ -89,7 +89,7 @@ FAULTS = (
         "too_late = self._kernel.phase > Order.PLANNING",
         "too_late = False",
         "who comes because a client has left is in a step that was planned before",
-        (f"{SPANS}::test_a_client_that_comes_back_agrees",),
+        (f"{LOCKSTEP}::test_a_client_that_comes_back_to_another_rank_agrees",),
     ),
     Fault(
         "no-tolerance",
