@@ -45,8 +45,11 @@ class Answers:
         self.catch_up(sequence.answer, ahead=0)
         self.write(sequence, sequence.computed)
 
-    def catch_up(self, node: Node, ahead: int) -> None:
+    def catch_up(self, node: Node, ahead: int, before: int | None = None) -> None:
         """Make findable what has been generated on ``node``, up to ``ahead`` steps from now.
+
+        With ``before``, an admission, only those admitted earlier are ahead: the
+        others have their turn in the step later.
 
         Several requests may generate the same text. Who is further on was
         there first; what the others have of the same is a copy.
@@ -59,7 +62,8 @@ class Answers:
         if len(writers) > 1:
             writers = sorted(writers, key=lambda writer: (-writer.computed, writer.admission))
         for writer in writers:
-            self.write(writer, writer.computed + ahead, self._unknown)
+            in_turn = before is None or writer.admission < before
+            self.write(writer, writer.computed + (ahead if in_turn else 0), self._unknown)
 
     def write(self, sequence: Sequence, computed: int, unknown: int = 0) -> None:
         """Put the full blocks of the first ``computed`` tokens of ``sequence`` into the cache.

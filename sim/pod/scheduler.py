@@ -194,7 +194,7 @@ class Scheduler:
             self.store.allocate(decode_blocks)
         for sequence, chunk in chunks.items():
             for node, _ in sequence.route:
-                self._answers.catch_up(node, ahead=1)
+                self._answers.catch_up(node, ahead=1, before=sequence.admission)
             self._compute(sequence, chunk, step, filled)
         return budget
 

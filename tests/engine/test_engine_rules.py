@@ -120,6 +120,19 @@ def test_of_two_equal_answers_the_one_ahead_is_found(engine: EngineUnderTest) ->
     assert [poll.kv_usage for poll in seen.polls] == [0.03, 0.04]
 
 
+def test_within_a_step_the_earlier_admission_has_the_original(engine: EngineUnderTest) -> None:
+    """B answers with what A prompts with, and for one token both compute the same in one step.
+    A was admitted first, so B's is the copy: when B is preempted and comes back it shares A's.
+    Were it the other way round, B would hold a block more, and be preempted once less."""
+    settings = Settings(
+        StepTime(a=10.0), kv_blocks=140, block_size=1, long_prefill_token_threshold=6
+    )
+    calls = (Call(0.0, 0, 102, 204, answer=1), Call(0.0, 0, 33, 260))
+    seen = engine(settings, Traffic((Text(), Text(0, 102)), calls), polls_s=(0.185,))
+    assert seen.polls[0].kv_usage == 131 / 140
+    assert [job.preemptions for job in seen.jobs] == [0, 4]
+
+
 def test_copies_serve_hits_after_the_original() -> None:
     """The oldest block with the content is found; when it is reused, the next oldest is."""
     pool = BlockPool(3)

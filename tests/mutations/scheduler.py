@@ -187,4 +187,12 @@ FAULTS = (
         "with async scheduling a block is found before its last token is sampled",
         (DECIMAL, BINARY),
     ),
+    Fault(
+        "order-within-a-step",
+        "sim/pod/scheduler.py",
+        "ahead=1, before=sequence.admission)",
+        "ahead=1)",
+        "of equal blocks of one step the later admission has the original",
+        (f"{RULES}::test_within_a_step_the_earlier_admission_has_the_original",),
+    ),
 )
