@@ -130,15 +130,17 @@ class Lockstep:
                 self._wake_at(start_s + lasts_s)
 
     def _begin_together(self, ranks: list[Rank], start_s: float) -> None:
-        ahead = [steps for rank in ranks if (steps := rank.steps_ahead()) is not None]
-        if not ahead:
+        ahead = [rank.steps_ahead() for rank in ranks]
+        known = [steps for steps in ahead if steps is not None]
+        if not known:
             return
-        steps = min(ahead)
-        if steps:
-            self._span, self.steps = slowest([rank.span(start_s) for rank in ranks], steps)
+        # An empty step never decides: what it costs every step does.
+        if all(known):
+            spans = [rank.span(start_s) for rank in ranks]
+            working = [span for span, steps in zip(spans, ahead) if steps is not None]
+            self._span, self.steps = slowest(working, min(known))
             self._wake_at(self._span.end_s(self.steps))
             return
-        # An empty step costs what every step costs, so it is never the slowest.
         lasting_s = [each for rank in ranks if (each := rank.schedule(start_s)) is not None]
         if lasting_s:
             self.steps = 1

@@ -30,12 +30,23 @@ class Vllm(Engine):
     )
     enable_expert_parallel: bool = Field(
         default=False,
-        description="The ranks of a replica share their experts, so their steps are one: it lasts "
-        "as long as the slowest rank's. vLLM couples the ranks of every mixture-of-experts model "
-        "in this way: set it for those. Ranks of dense models are independent.",
+        description="The ranks of a replica share their experts: each holds a part of them. The "
+        "steps of ranks are then one, as those of every model with experts are: it lasts as long "
+        "as the slowest rank's. Ranks of dense models are independent. Nothing changes with "
+        "dataParallel: 1.",
+    )
+    prefix_retention: Literal["every-block", "prompt-tail"] = Field(
+        default="every-block",
+        description="What can be found again. every-block: every full block. prompt-tail, vLLM's "
+        "default for hybrid models: only what lies before a kept state of the recurrent layers. "
+        "States are kept at the last block boundary of a prompt and where a prompt leaves what is "
+        "cached; chunks of a prefill end at block boundaries.",
     )
     block_size: Annotated[int, whole(1, 10**6, STARVED)] = Field(
-        default=16, description="Tokens per KV block."
+        default_factory=lambda data: _default_block_size(data),
+        description="Tokens per KV block: 16; with prompt-tail, where the model has recurrent "
+        "layers, as many more as make a layer's block as large as its state (784 for Qwen3.5-27B "
+        "and its successors, 1,568 with an fp8 KV cache).",
     )
     max_num_batched_tokens: Annotated[int, whole(1, 10**9, STARVED)] = Field(
         default_factory=lambda data: _default_tokens(data["gpu"]),
@@ -63,13 +74,6 @@ class Vllm(Engine):
         description="Blocks without content, such as the partial last block of a request, are "
         "reused before cached ones; false: in the order in which they were released, as in vLLM "
         "0.19.",
-    )
-    prefix_retention: Literal["every-block", "prompt-tail"] = Field(
-        default="every-block",
-        description="What can be found again. every-block: every full block. prompt-tail, vLLM's "
-        "default for hybrid models: only what lies before a kept state of the recurrent layers. "
-        "States are kept at the last block boundary of a prompt and where a prompt leaves what is "
-        "cached; chunks of a prefill end at block boundaries.",
     )
     state_blocks: Annotated[int, whole(0, 10**6)] = Field(
         default_factory=lambda data: _default_state_blocks(data),
@@ -128,6 +132,9 @@ class Vllm(Engine):
                     "kvBlocks, or weights: the bytes on one rank",
                 )
             )
+        if self.enable_expert_parallel and self._has_experts is False:
+            message = f"{self.model} is a dense model: it has no experts to share"
+            problems.append(("enableExpertParallel", message))
         if self.max_num_seqs > self.max_num_batched_tokens:
             problems.append(
                 (
@@ -170,6 +177,17 @@ class Vllm(Engine):
         return self
 
     @property
+    def _has_experts(self) -> bool | None:
+        """Whether the model is a mixture of experts; None when the catalogue does not know it."""
+        known = None if self.model is None else catalog.models().get(self.model)
+        return None if known is None else known.experts is not None
+
+    @property
+    def steps_together(self) -> bool:
+        """Whether the data-parallel ranks of a replica exchange tokens in every step."""
+        return self.data_parallel > 1 and bool(self.enable_expert_parallel or self._has_experts)
+
+    @property
     def _shares_experts(self) -> bool:
         return self.enable_expert_parallel and self.data_parallel > 1
 
@@ -209,6 +227,15 @@ def kv_blocks(spec: Vllm) -> int:
 def _default_tokens(gpu: str | None) -> int:
     known = catalog.gpus().get(gpu) if gpu is not None else None
     return 8192 if known is None else known.max_num_batched_tokens
+
+
+def _default_block_size(data: dict[str, Any]) -> int:
+    """vLLM's for hybrid models: attention's page grows, by 16 tokens, to that of the state."""
+    known = catalog.models().get(data["model"]) if data["model"] is not None else None
+    if known is None or known.recurrent is None or data["prefix_retention"] == "every-block":
+        return 16
+    token_bytes = known.kv_bytes_per_token(data["kv_cache_dtype"]) / known.attention_layers
+    return 16 * math.ceil(known.recurrent.state_bytes / (16 * token_bytes))
 
 
 def _default_state_blocks(data: dict[str, Any]) -> int:

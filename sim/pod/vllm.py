@@ -29,7 +29,7 @@ class VllmPod(Pod):
         """The pods of one replica: its data-parallel ranks, or a single one with its name."""
         if engine.data_parallel == 1:
             return [cls(name, engine, kernel)]
-        shared = Lockstep(kernel) if engine.enable_expert_parallel else None
+        shared = Lockstep(kernel) if engine.steps_together else None
         ranks = range(engine.data_parallel)
         return [cls(f"{name}-rank-{rank}", engine, kernel, shared) for rank in ranks]
 

@@ -154,8 +154,8 @@ class Engine(Model):
     kv_cache_dtype: KvDtype = Field(default="bf16", description="Format of the KV cache.")
     weights: Bytes | None = Field(
         default=None,
-        description="Bytes of the weights of all GPUs together, where the KV capacity should "
-        "not take them from model and weightDtype.",
+        description="Bytes of the weights on all GPUs of a pod, where the KV capacity should not "
+        "take them from model and weightDtype.",
     )
     workspace: Bytes = Field(
         default=4 * 2.0**30, description="Bytes per GPU for activations and CUDA graphs."

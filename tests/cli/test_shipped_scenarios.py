@@ -43,7 +43,8 @@ def test_the_published_deployment_is_as_pinned():
     """C05: a value would have been changed to move the table."""
     loaded = load(SCENARIOS / "b200-agents.yaml")
     sixteen = {"ring-16k": "bounded-ring", "session-table-16k": "session-table"}
-    assert policies(loaded) == POLICIES | sixteen
+    tail = {"ring-prompt-tail": "bounded-ring", "session-table-prompt-tail": "session-table"}
+    assert policies(loaded) == POLICIES | tail | sixteen
     assert loaded.seeds == (1, 2, 3, 4, 5)
     for scenario, engine in zip(loaded.variants, engines(loaded)):
         assert step_time(engine) == StepTime(a=6.3, b=22.1, c=0.47, d=15.2, f=3.9)
@@ -51,6 +52,9 @@ def test_the_published_deployment_is_as_pinned():
         assert engine.max_num_seqs == 1024
         budget = 16_384 if scenario.variant in sixteen else 65_536
         assert engine.max_num_batched_tokens == budget
+        retention = ("prompt-tail", 784, 3) if scenario.variant in tail else ("every-block", 16, 0)
+        cache = (engine.prefix_retention, engine.block_size, engine.state_blocks)
+        assert cache == retention
         assert (scenario.window.warmup, scenario.window.measure) == (600.0, 900.0)
         assert scenario.backends["qwen"].replicas == 8
         coding = scenario.workloads["coding"]

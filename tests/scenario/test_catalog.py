@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from pydantic import ValidationError
 
 from sim.errors import ScenarioError
 from sim.pod.spec import Vllm, kv_blocks
@@ -195,3 +196,31 @@ def test_a_size_that_leaves_less_than_a_block_is_refused() -> None:
     """A negative or empty pool would slip through as 0 blocks."""
     with pytest.raises(ScenarioError, match="no room for one KV block"):
         kv_blocks(engine(gpu="h100", model="qwen3.8-27b", block_size=10**6))
+
+
+@pytest.mark.parametrize(
+    ("settings", "block_size", "state_blocks"),
+    [
+        ({"prefix_retention": "prompt-tail"}, 784, 3),
+        ({"prefix_retention": "prompt-tail", "kv_cache_dtype": "fp8"}, 1568, 3),
+        ({"prefix_retention": "prompt-tail", "block_size": 1600}, 1600, 2),
+        ({}, 16, 0),
+    ],
+)
+def test_blocks_of_a_hybrid_model_are_as_large_as_its_states(
+    settings: dict[str, object], block_size: int, state_blocks: int
+) -> None:
+    """Engine semantics, 1.1: hits would end at boundaries that vLLM does not have, and 154 MB of
+    state take another number of blocks."""
+    hybrid = engine(gpu="b200", model="qwen3.8-27b", **settings)
+    assert (hybrid.block_size, hybrid.state_blocks) == (block_size, state_blocks)
+
+
+def test_ranks_of_a_model_with_experts_step_together() -> None:
+    """They would be simulated as independent whenever somebody forgot to say so."""
+    ranks = {"gpu": "b200", "data_parallel": 2}
+    assert engine(model="qwen3-coder-30b-a3b", **ranks).steps_together
+    assert not engine(model="qwen3-8b", **ranks).steps_together
+    assert not engine(model="qwen3-coder-30b-a3b", gpu="b200").steps_together
+    with pytest.raises(ValidationError, match="qwen3-8b is a dense model"):
+        engine(model="qwen3-8b", enable_expert_parallel=True, **ranks)

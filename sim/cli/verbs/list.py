@@ -10,14 +10,18 @@ import click
 if TYPE_CHECKING:
     from sim.registry import Family
 
-KINDS = ("policies", "workloads", "engines", "gpus", "models")
+KINDS = ("policies", "workloads", "engine-kinds", "engines", "gpus", "models")
 
 
 @click.command("list")
 @click.argument("what", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(what: str, as_json: bool) -> None:
-    """List the policies, workloads, gpus, models or presets of engines that a scenario may name."""
+    """List what a scenario may name.
+
+    engine-kinds are the schedulers that podsim knows; engines are presets of
+    step times, which stepTime may name.
+    """
     catalogues = {"engines": _engines, "gpus": _gpus, "models": _models}
     entries = catalogues[what]() if what in catalogues else _families(what)
     if as_json:
@@ -29,10 +33,10 @@ def command(what: str, as_json: bool) -> None:
 
 
 def _families(what: str) -> dict[str, dict[str, Any]]:
-    """Kinds of policies or workloads: what each does and which keys it takes."""
+    """Kinds of policies, workloads or engines: what each does and which keys it takes."""
     from sim.registry import load
 
-    families: dict[str, Family] = getattr(load(), what)
+    families: dict[str, Family] = getattr(load(), "engines" if what == "engine-kinds" else what)
     return {kind: _family(family) for kind, family in families.items()}
 
 
