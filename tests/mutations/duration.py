@@ -78,8 +78,8 @@ FAULTS = (
     Fault(
         "longest-span",
         "sim/pod/lockstep.py",
-        "steps = min(ahead)",
-        "steps = max(ahead)",
+        "min(known)",
+        "max(known)",
         "a joint span goes on past the first end of another rank",
         (LOCKSTEP,),
     ),
