@@ -19,12 +19,21 @@ REASONS: Final = "placements.by_reason."
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: its name with the unit, a key of the comparison, how to write it."""
+    """A line of the table: its name with the unit, a key of the comparison, how to write it.
+
+    A row ``unless_zero`` is left out where no variant has any.
+    """
 
     label: str
     key: str
     decimals: int = 0
     scale: float = 1.0
+    unless_zero: bool = False
+
+    def speaks(self, comparison: dict[str, Any]) -> bool:
+        """Whether these runs have something to say about it."""
+        figures = comparison.get(self.key, {}).values()
+        return any(figure["mean"] for figure in figures) if self.unless_zero else bool(figures)
 
 
 def percent(label: str, key: str) -> Row:
@@ -52,6 +61,7 @@ AFTER_REASONS: Final = (
     percent("within the SLO", "slo_attainment"),
     Row("goodput, requests/s", "goodput_requests_per_s", 2),
     Row("requests completed", "requests_completed"),
+    Row("requests cancelled", "requests_cancelled", unless_zero=True),
     Row("requests censored", "requests_censored"),
     Row("requests outside window", "requests_outside_window"),
 )
@@ -88,7 +98,7 @@ def _rows(comparison: dict[str, Any]) -> list[Row]:
         for key in sorted(comparison)
         if key.startswith(REASONS)
     ]
-    return [row for row in (*BEFORE_REASONS, *reasons, *AFTER_REASONS) if row.key in comparison]
+    return [row for row in (*BEFORE_REASONS, *reasons, *AFTER_REASONS) if row.speaks(comparison)]
 
 
 def _cell(figure: dict[str, Any], row: Row, seeds: int) -> str:

@@ -3,9 +3,11 @@
 Request figures are over the requests that arrived inside the window
 [warm-up, warm-up + measure), whenever they end; flow figures count what
 happened inside it. A percentile is type 7 (linear interpolation) over all
-requests of one run, all pods together. A request that had not got there when
-the run ended is censored: it counts as infinitely late, and a percentile among
-the censored is null.
+requests of one run, all pods together. A request still on its way to its first
+admission, first token or end when the run ended is censored in ``queue_s``,
+``ttft_s`` or ``e2e_s``: it counts as infinitely late, and a percentile among the
+censored is null. One that was rejected, failed or cancelled before it got there
+never will: it has no value, is left out, and is counted apart.
 """
 
 from collections.abc import Iterator, Mapping
@@ -93,7 +95,13 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     Metric("requests_rejected", "requests", "down", 0.0, "answered without a first token"),
     Metric("requests_failed", "requests", "down", 0.0, "broken off after dispatch"),
-    Metric("requests_cancelled", "requests", "none", 0.0, "whose client left"),
+    Metric(
+        "requests_cancelled",
+        "requests",
+        "down",
+        0.0,
+        "whose client gave up before the answer was complete",
+    ),
     Metric(
         "requests_outside_window",
         "requests",
@@ -108,7 +116,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "down",
         0.05,
         "first token - arrival at the router (hold and queue inside), requests with a first "
-        "token; rejected ones and those cancelled before it have none",
+        "token; those rejected, failed or cancelled before it have none and are left out",
     ),
     *_spread(
         "tpot_s",
@@ -246,8 +254,9 @@ METRICS: Final[tuple[Metric, ...]] = (
         "up",
         0.01,
         "of the requests that arrived in the window and whose fate is known, the share completed "
-        "within the objectives; rejected and failed ones miss them, so does one still without a "
-        "first token after the TTFT objective; cancelled and other unfinished ones are left out",
+        "within the objectives; rejected and failed ones and those whose client gave up miss "
+        "them, so does one still without a first token after the TTFT objective; other unfinished "
+        "ones are left out",
     ),
     Metric(
         "goodput_requests_per_s",

@@ -32,7 +32,7 @@ independent values its cut is above 0 in 31 % of cases and above a twentieth in 
 def notices(
     facts: RunFacts, requests: RequestColumns, summary: dict[str, Any], prompts: Iterable[Prompt]
 ) -> tuple[str, ...]:
-    """Warnings about a run: nothing measured, refused, cut off, saturated, warm-up too short...
+    """Warnings about a run: nothing measured, refused, given up, cut off, saturated and so on.
 
     ``prompts`` are those of all requests; they are looked at only when no cache had any.
     """
@@ -43,6 +43,7 @@ def notices(
         notice
         for notice in (
             _refused(requests, window, summary),
+            _gave_up(requests, window, summary),
             _cut_off(requests, window),
             _nothing_found(summary, prompts),
             _many_censored(summary),
@@ -76,6 +77,20 @@ def _refused(requests: RequestColumns, window: Window, summary: dict[str, Any]) 
     many = "every one" if refused == total else str(refused)
     ended = f"{many} of the {total} requests of the window refused or broken off"
     return f"{ended}: {why}" if why else ended
+
+
+def _gave_up(requests: RequestColumns, window: Window, summary: dict[str, Any]) -> str | None:
+    """Clients that left, and which figures know nothing of them."""
+    left, total = summary["requests_cancelled"], summary["requests"]
+    if not left:
+        return None
+    here = requests.were(Status.CANCELLED) & window.contains(requests.arrival_s)
+    unanswered = int(np.count_nonzero(here & np.isnan(requests.first_token_s)))
+    return (
+        f"clients gave up on {left} of the {total} requests of the window, {unanswered} before "
+        f"their first token and {left - unanswered} after it: percentiles of TTFT cover only those "
+        "that got one, figures over completed requests none of them; both flatter"
+    )
 
 
 def _cut_off(requests: RequestColumns, window: Window) -> str | None:

@@ -292,8 +292,7 @@ def _decided(facts: RunFacts, requests: RequestColumns, attained: Mask, here: Ma
         waiting_s = facts.end_s - requests.arrival_s
         waited_s = np.where(np.isnan(requests.first_token_s), waiting_s, requests.ttft_s)
         late = growing & (waited_s > facts.slo_ttft_s)
-    over = ~growing & ~requests.were(Status.CANCELLED)
-    decided = here & (over | late)
+    decided = here & (~growing | late)
     return Sample(attained[decided].astype(np.float64), _count(here & growing & ~late))
 
 

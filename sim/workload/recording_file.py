@@ -9,7 +9,8 @@ One JSON object per line is one request:
   ``[first, count]`` of first, first + 1, ...
 
 Two requests say the same as far as their ids are equal from the first one on.
-Further keys are of no interest here. All faults of a file are reported at once.
+Further keys are of no interest here. A file may list ``MAX_BLOCKS`` full blocks.
+All faults of a file are reported at once.
 """
 
 import json
@@ -21,6 +22,10 @@ from typing import Any, Final, NamedTuple
 from sim.errors import Fault, ScenarioError
 from sim.scenario.fields import MAX_DURATION_S, MAX_TOKENS, describe
 from sim.workload.recorded import unpacked
+
+MAX_BLOCKS: Final = 10**7
+"""Full blocks that a file may list: runs are written shorter than the blocks they stand for, of
+which each takes some 200 bytes."""
 
 
 class RecordedRequest(NamedTuple):
@@ -39,12 +44,14 @@ def read_recording(path: Path, block_tokens: int) -> list[RecordedRequest]:
     """
     requests = []
     faults: list[Fault] = []
+    room = MAX_BLOCKS
     for number, text in enumerate(unpacked(path).split("\n"), start=1):
         if not text.strip():
             continue
-        line = _Line(text, block_tokens)
+        line = _Line(text, block_tokens, room)
         if line.request is not None:
             requests.append(line.request)
+            room -= len(line.request.blocks)
         faults += [Fault(str(path), number, *said) for said in line.faults]
     if not requests and not faults:
         faults.append(Fault(str(path), 0, 0, "", "is empty; one request per line is needed"))
@@ -62,13 +69,16 @@ def _is_positive(value: Any) -> bool:
 
 
 SECONDS: Final = f"seconds from 0 to {MAX_DURATION_S:g}"
-TOKENS: Final = "a whole number of tokens, at least 1"
+TOKENS: Final = f"a whole number of tokens from 1 to {MAX_TOKENS:g}"
 
 
 class _Line:
-    """Reads one line; ``request`` is None when there are ``faults``: column, key, message."""
+    """Reads one line; ``request`` is None when there are ``faults``: column, key, message.
 
-    def __init__(self, text: str, block_tokens: int) -> None:
+    ``room`` is how many blocks the file may still list.
+    """
+
+    def __init__(self, text: str, block_tokens: int, room: int) -> None:
         self.faults: list[tuple[int, str, str]] = []
         self.request: RecordedRequest | None = None
         try:
@@ -86,7 +96,7 @@ class _Line:
         arrival_s = self._take(found, arrival, _is_seconds, SECONDS)
         prompt_tokens = self._take(found, "prompt_tokens", _is_positive, TOKENS)
         output_tokens = self._take(found, "output_tokens", _is_positive, TOKENS)
-        blocks = self._blocks(found, (prompt_tokens + output_tokens) // block_tokens)
+        blocks = self._blocks(found, (prompt_tokens + output_tokens) // block_tokens, room)
         if not self.faults:
             self.request = RecordedRequest(arrival_s, prompt_tokens, output_tokens, blocks)
 
@@ -100,7 +110,7 @@ class _Line:
         self.faults.append((1, key, f"must be {words}; got {got}"))
         return 1
 
-    def _blocks(self, found: dict[str, Any], most: int) -> list[int]:
+    def _blocks(self, found: dict[str, Any], most: int, room: int) -> list[int]:
         key = "sequence_block_runs"
         runs = found.get(key)
         if not isinstance(runs, list) or not all(map(_is_run, runs)):
@@ -112,6 +122,11 @@ class _Line:
                 message = f"lists {blocks} full blocks; prompt and output have {most}"
                 self.faults.append((1, key, message))
             return []
+        if blocks > room:
+            before = f", {MAX_BLOCKS - room} of them before this line" if room < MAX_BLOCKS else ""
+            message = f"lists {blocks} full blocks; a file may list {MAX_BLOCKS}{before}"
+            self.faults.append((1, key, message))
+            return []
         return [first + index for first, count in runs for index in range(count)]
 
 
@@ -120,5 +135,5 @@ def _is_run(value: Any) -> bool:
         isinstance(value, list)
         and len(value) == 2
         and all(type(part) is int for part in value)
-        and value[1] >= 1
+        and 1 <= value[1] <= MAX_TOKENS
     )

@@ -145,6 +145,14 @@ def test_objectives_are_shown_when_the_scenario_has_some():
     assert row(text, "goodput, requests/s") == "3.46"
 
 
+def test_cancelled_requests_are_shown_when_a_variant_has_any():
+    """Clients that gave up would be seen nowhere, or every table have a row of zeros."""
+    quiet = result("ring", requests_cancelled=0)
+    assert "requests cancelled" not in table(quiet)
+    text = table(quiet, result("table", requests_cancelled=1519))
+    assert row(text, "requests cancelled") == "0 1,519"
+
+
 def test_a_warning_that_several_seeds_share_is_printed_once():
     """Thirty-five runs would bury the table under the same sentence."""
     text = table(

@@ -54,6 +54,29 @@ def test_a_queue_that_empties_is_not_saturated() -> None:
     assert not warns(measured(arrivals, ends, 0.0), "saturated")
 
 
+def test_clients_that_gave_up_are_counted_before_and_after_their_first_token() -> None:
+    """Latencies of the few that were served would be read as those of all."""
+    book = Book()
+    book.answered(1.0, 0.5)
+    for arrival_s, first_token_s in ((-5.0, None), (10.0, None), (20.0, None), (30.0, 31.0)):
+        left = book.request(arrival_s, status=Status.CANCELLED, end_s=arrival_s + 5.0)
+        book.attempt(left, arrival_s, first_token_s, first_token_s)
+    assert book.freeze(facts()).warnings == (
+        "clients gave up on 3 of the 4 requests of the window, 2 before their first token and 1 "
+        "after it: percentiles of TTFT cover only those that got one, figures over completed "
+        "requests none of them; both flatter",
+    )
+
+
+def test_patient_clients_are_not_remarked_upon() -> None:
+    """A warning that is always there is read by nobody."""
+    book = Book()
+    book.answered(1.0, 0.5)
+    early = book.request(-5.0, status=Status.CANCELLED, end_s=3.0)
+    book.attempt(early, -5.0)
+    assert not warns(book.freeze(facts()), "gave up")
+
+
 def start_up(settles_at: int) -> RunResult:
     """A thousand requests, one per second, slow until the given second."""
     arrivals = np.arange(1000.0)

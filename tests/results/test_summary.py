@@ -81,9 +81,10 @@ BY_HAND = {
     "session_s.p95": 8.6,
     # ends at 12, 14 and 17 s, two agents, 10 s; the request without an agent is nobody's turn
     "turns_per_agent_hour": 540.0,
-    # attained by the answer of one token; missed by two slow, one refused, one broken off;
+    # attained by the answer of one token; missed by two slow, one refused, one broken off, one
+    # given up;
     # unknown for the two in flight, which have waited 2 s and 1 s of 2.5 s
-    "slo_attainment": 1 / 5,
+    "slo_attainment": 1 / 6,
     "goodput_requests_per_s": 0.1,
     **{
         f"samples.{quantity}.{kind}": size
@@ -97,7 +98,7 @@ BY_HAND = {
             "prompt_cache_hit_ratio": (5, 0),
             "kv_usage": (4, 0),
             "session_s": (2, 0),
-            "slo_attainment": (5, 2),
+            "slo_attainment": (6, 2),
         }.items()
         for kind, size in zip(("observed", "censored"), sizes)
     },
@@ -154,6 +155,26 @@ def test_a_request_that_has_waited_beyond_the_objective_has_missed_it() -> None:
     book.answered(1.0, 0.5)
     book.request(50.0, status=Status.IN_FLIGHT)
     assert book.freeze(facts(slo_ttft_s=1.0)).summary["slo_attainment"] == 0.5
+
+
+def test_a_client_that_gave_up_has_not_been_served_within_the_objectives() -> None:
+    """Clients that leave an overloaded pod would raise its attainment: 1 of 2, where it is 1 of 4.
+
+    The one that left without a token is not in the TTFTs of 0.5, 0.75 and 3 s, the others are.
+    """
+    book = Book()
+    book.answered(1.0, 0.5)
+    book.answered(2.0, 3.0)
+    reading = book.request(10.0, status=Status.CANCELLED, end_s=15.0)
+    book.attempt(reading, 10.0, 10.0, 10.75, output_tokens=40)
+    queued = book.request(20.0, status=Status.CANCELLED, end_s=25.0)
+    book.attempt(queued, 20.0)
+    summary = book.freeze(facts(slo_ttft_s=1.0)).summary
+    assert summary["slo_attainment"] == 0.25
+    assert summary["samples"]["slo_attainment"] == {"observed": 4, "censored": 0}
+    assert summary["samples"]["ttft_s"] == {"observed": 3, "censored": 0}
+    assert summary["ttft_s"]["p50"] == 0.75
+    assert summary["error_ratio"] == 0.0
 
 
 def test_window_is_half_open_and_by_arrival() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from sim.content import Prompt
 from sim.errors import ScenarioError
+from sim.workload import recording_file
 from sim.workload.recording import Recording, RecordingSpec, texts
 from sim.workload.recording_file import RecordedRequest, read_recording
 from tests.workload.fakes import run
@@ -127,11 +129,55 @@ def test_every_fault_of_a_file_is_named_with_its_line(tmp_path):
         "requests.jsonl:1:1: arrival_s: must be seconds from 0 to 3.16224e+07; got -1",
         "requests.jsonl:3:1: must be a request, an object; got a list",
         "requests.jsonl:4:2: is not JSON: expecting property name enclosed in double quotes",
-        "requests.jsonl:5:1: prompt_tokens: must be a whole number of tokens, at least 1; got 0",
-        "requests.jsonl:5:1: output_tokens: must be a whole number of tokens, at least 1; got '6'",
+        "requests.jsonl:5:1: prompt_tokens: must be a whole number of tokens "
+        "from 1 to 1e+12; got 0",
+        "requests.jsonl:5:1: output_tokens: must be a whole number of tokens "
+        "from 1 to 1e+12; got '6'",
         "requests.jsonl:6:1: sequence_block_runs: must be a list of [first id, count of ids]",
         "requests.jsonl:7:1: sequence_block_runs: lists 5 full blocks; prompt and output have 4",
         "requests.jsonl:8:1: sequence_block_runs: must be a list of [first id, count of ids]",
+    ]
+
+
+HUGE = 20_000_000
+
+
+def test_more_blocks_than_memory_holds_are_refused_by_a_stated_limit(tmp_path):
+    """C73: a short line of legal numbers would be expanded to any amount of block ids."""
+    tracemalloc.start()
+    wrong = faults(tmp_path, line(), line(1.0, 10**12, 3, [1, HUGE]))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert wrong == [
+        "requests.jsonl:2:1: sequence_block_runs: lists 20000000 full blocks; "
+        "a file may list 10000000",
+    ]
+    assert peak_bytes < 1e6
+
+
+def test_the_limit_on_blocks_is_one_of_the_whole_file(tmp_path, monkeypatch):
+    """Many lines below the limit would exhaust memory together; a file at it be refused."""
+    monkeypatch.setattr(recording_file, "MAX_BLOCKS", 7)
+    assert (
+        len(
+            read_recording(written(tmp_path, line(0, 10, 6, [1, 4]), line(1, 12, 1, [1, 3])), BLOCK)
+        )
+        == 2
+    )
+    assert faults(
+        tmp_path, line(0, 10, 6, [1, 4]), line(1, 10, 6, [1, 4]), line(2, 12, 1, [1, 3])
+    ) == [
+        "requests.jsonl:2:1: sequence_block_runs: lists 4 full blocks; a file may list 7, "
+        "4 of them before this line",
+    ]
+
+
+def test_counts_of_endless_digits_are_refused(tmp_path):
+    """C73: their sum has more digits than Python writes, so there would be a traceback."""
+    count = "9" * 4300
+    text = json.dumps(line(0.0, 10, 6, [1, HUGE], [1, HUGE])).replace(str(HUGE), count)
+    assert faults(tmp_path, text) == [
+        "requests.jsonl:1:1: sequence_block_runs: must be a list of [first id, count of ids]",
     ]
 
 
