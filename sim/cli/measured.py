@@ -33,14 +33,26 @@ def report(part: str | None, as_json: bool) -> bool:
 
 
 def overview(tables: list["Table"]) -> list[str]:
-    """A line per table, and how many bounds do not hold."""
+    """A line per table, then what is bounded at all and whether it holds."""
     found = [OVERVIEW.format("errors", "figures", "median", "p95", "worst")]
     for table in tables:
         errors = ["" if error is None else f"{error:.1%}" for error in _errors(table)]
         found.append(OVERVIEW.format(table.name, len(table.figures), *errors))
-    figures = sum(len(table.figures) for table in tables)
+    return [*found, verdict(tables)]
+
+
+def verdict(tables: list["Table"]) -> str:
+    """How many figures there are, how many of them have bounds, and how many bounds fail."""
+    count = f"{sum(len(table.figures) for table in tables)} figures"
+    bounded = sum(table.bounded for table in tables)
+    medians = sum(table.median_bound is not None for table in tables)
+    if not bounded + medians:
+        return f"{count}; nothing is bounded here"
+    parts = [f"{bounded} of them"] if bounded else []
+    parts += [f"{medians} of {len(tables)} medians"] if medians else []
     failed = sum(table.out_of_bounds for table in tables)
-    return [*found, f"{figures} figures, {failed or 'none'} out of bounds"]
+    holds = f"{failed} out of bounds" if failed else "all hold"
+    return f"{count}, {' and '.join(parts)} bounded: {holds}"
 
 
 def _errors(table: "Table") -> tuple[float | None, ...]:
@@ -52,7 +64,7 @@ def _lines(table: "Table", first: bool) -> list[str]:
     found = [*([HEADING] if first else []), table.name]
     found += [figure_line(figure) for figure in table.figures]
     if table.median is not None and table.p95 is not None:
-        bound, ok = _verdict(table.median_bound, table.median_ok)
+        bound, ok = _bound(table.median_bound, table.median_ok)
         found.append(LINE.format("  median error", "", "", f"{table.median:.1%}", bound, ok))
         found.append(LINE.format("  p95 error", "", "", f"{table.p95:.1%}", "", ""))
     found += [f"  {note}" for note in table.notes]
@@ -62,15 +74,15 @@ def _lines(table: "Table", first: bool) -> list[str]:
 def figure_line(figure: "Figure") -> str:
     """One figure as text."""
     error = "" if figure.error is None else f"{figure.error:+.1%}"
-    what, bound = f"  {figure.what}", _verdict(figure.bound, figure.ok)
+    what, bound = f"  {figure.what}", _bound(figure.bound, figure.ok)
     return LINE.format(
         what, _value(figure.predicted), _value(figure.measured), error, *bound
     ).rstrip()
 
 
 def _value(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+    return "-" if value is None else f"{value:.4g}"
 
 
-def _verdict(bound: float | None, ok: bool) -> tuple[str, str]:
+def _bound(bound: float | None, ok: bool) -> tuple[str, str]:
     return ("", "") if bound is None else (f"{bound:.0%}", "ok" if ok else "NO")

@@ -72,11 +72,17 @@ def models() -> dict[str, Architecture]:
     return read("models.yaml", Architecture)
 
 
-def unknown(key: str, name: str, known: Collection[str]) -> list[Fault]:
-    """The fault of an engine whose ``key`` has a ``name`` that is not in the catalogue; or none."""
+def unknown(
+    key: str, name: str, known: Collection[str], otherwise: str | None = None
+) -> list[Fault]:
+    """The fault of an engine whose ``key`` has a ``name`` that is not in the catalogue; or none.
+
+    ``otherwise`` as of ``suggestion``.
+    """
     if name in known:
         return []
-    return [Fault("engine", 0, 0, key, f"unknown {key} {name!r}{suggestion(name, known)}")]
+    message = f"unknown {key} {name!r}{suggestion(name, known, otherwise)}"
+    return [Fault("engine", 0, 0, key, message)]
 
 
 def check_names(engine: Engine, gpu_only: bool = False) -> None:

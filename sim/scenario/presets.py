@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ from sim.scenario.fields import DottedName, Model, Text
 from sim.scenario.roofline import Machine, UnknownAllReduceError, derive
 
 Origin = Literal["given", "preset", "derived"]
+
+WHERE_LISTED: Final = "podsim list engines shows the presets"
+"""Their names are long, and too many for a line."""
 
 
 class Preset(Model):
@@ -58,7 +61,7 @@ def sourced_step_time(engine: Engine) -> SourcedStepTime:
         return SourcedStepTime(engine.step_time, "given")
     if engine.step_time is None:
         return SourcedStepTime(_derived(engine), "derived")
-    faults = unknown("stepTime", engine.step_time, presets())
+    faults = unknown("stepTime", engine.step_time, presets(), WHERE_LISTED)
     if not faults:
         preset = presets()[engine.step_time]
         faults = _contradictions(engine, engine.step_time, preset)

@@ -31,8 +31,10 @@ class Efficiencies:
 
     ``products`` (μ_g): medians over GPUs of the GEMM kernels of 2,048 to 16,384
     rows that AIConfigurator's database has for vLLM on B200, H200, H100, A100,
-    L40S and RTX PRO 6000. Whole steps summed from such tables reach less (0.69
-    and 0.43), for they count element-wise kernels that engines fuse. The others
+    L40S and RTX PRO 6000; of fp8 those with one scale per tensor, of fp4 those
+    of two GPUs, B200 at 0.43 and RTX PRO 6000 at 0.63. The engine semantics
+    have 0.69 and 0.43 instead, from whole steps summed from such tables: these
+    reach less, for they count element-wise kernels that engines fuse. The others
     are fitted to those sums (engine semantics, section 2), which know of no
     experts: the constant of their layers is what gpt-oss-20b takes for a single
     request beyond reading weights, 111 µs on H100 and 106 on B200 (vLLM blog,
@@ -85,7 +87,11 @@ class Machine:
 
     @property
     def products_per_s(self) -> float:
-        """Operations of large matrix products per second."""
+        """Operations of large matrix products per second, in the weights' format.
+
+        The parts that stay in bf16 (output head, gpt-oss' attention) are
+        charged at this rate, too, though it is above the bf16 peak.
+        """
         return self.efficiencies.products[self._arithmetic] * self.peak_per_s
 
     @property

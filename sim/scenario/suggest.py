@@ -24,12 +24,17 @@ def meant(written: Iterable[str], known: Iterable[str]) -> set[str]:
     return {name for name in near if name is not None}
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """What to add to "unknown ...": the nearest name, else all of them."""
+def suggestion(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """What to add to "unknown ...": the nearest name, else all of them.
+
+    ``otherwise`` is said instead of all of them, where they would fill lines.
+    """
     names = list(known)
     near = nearest(name, names)
     if near is not None:
         return f"; did you mean {near!r}?"
+    if otherwise is not None:
+        return f"; {otherwise}"
     if not names:
         return ""
     more = ", ..." if len(names) > MAX_LISTED else ""

@@ -44,16 +44,16 @@ TPOT_BOUND: Final = 0.08
 NOT_INFERENCEX: Final = "0.12.0"
 """The vLLM version of rows that are not from this benchmark.
 
-Their lengths and numbers of clients are not its, and their mean TTFT is less
-than the burst at its start would take at the peak of the GPU.
+None of their lengths is one of its. Whose they are, and how they were run, is
+unknown, so there is no protocol to simulate.
 """
 
 MOST_CLIENTS: Final = 512
 """Clients of the rows whose engines were set up for fewer."""
 
 OTHER: Final = (
-    "vLLM 0.12.0; not the protocol that is simulated: lengths and numbers of clients are not",
-    "InferenceX's, and the mean TTFT is less than its burst at the start takes at peak rates",
+    "vLLM 0.12.0; another benchmark, of an unknown protocol: the lengths are not InferenceX's,",
+    "whose clients are simulated all the same",
 )
 
 CAPPED: Final = (
@@ -84,13 +84,18 @@ class Loop(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Rows that are reported together; ``judged`` for those with bounds."""
+    """Rows that are reported together; ``judged`` for those with bounds.
+
+    ``apart`` are rows like these that are not judged: a note says what the
+    median of the errors would be with them.
+    """
 
     name: str
     loops: tuple[Loop, ...]
     kv_dtype: KvDtype
     judged: bool = False
     notes: tuple[str, ...] = ()
+    apart: tuple[Loop, ...] = ()
 
 
 class Prediction(NamedTuple):
@@ -122,7 +127,7 @@ def groups(rows: Iterable[Loop]) -> Iterator[Group]:
         for dtype in dict.fromkeys(row.weight_dtype for row in ours)
     }
     dense = by_dtype["fp8"]
-    yield Group("dense, fp8 weights, bf16 KV cache", dense, "bf16", judged=True)
+    yield Group("dense, fp8 weights, bf16 KV cache", dense, "bf16", judged=True, apart=apart)
     yield Group("dense, fp8 weights, fp8 KV cache", dense, "fp8")
     yield Group("dense, fp8 weights, another benchmark", apart, "bf16", notes=OTHER)
     yield Group("dense, nvfp4 weights, bf16 KV cache", by_dtype["nvfp4"], "bf16")
@@ -136,15 +141,25 @@ def groups(rows: Iterable[Loop]) -> Iterator[Group]:
 
 def compare(group: Group) -> Iterator[Table]:
     """The tables of one group, run in this process: a row takes a fraction of a second."""
-    runs = run_set(scenario(group.loops, group.kv_dtype)).runs
-    found = [predict(run) for run in runs]
+    rows = group.loops + group.apart
+    found = [predict(run) for run in run_set(scenario(rows, group.kv_dtype)).runs]
     for what, bound in (("ttft_ms", TTFT_BOUND), ("tpot_ms", TPOT_BOUND)):
         figures = tuple(
             Figure(loop.name, getattr(predicted, what), getattr(loop, what))
-            for loop, predicted in zip(group.loops, found)
+            for loop, predicted in zip(rows, found)
         )
         name = f"closed loops, {group.name}: {what.upper().replace('_MS', ', ms')}"
-        yield Table(name, figures, bound if group.judged else None, group.notes)
+        notes = (*group.notes, *_with_those_apart(group, Table(name, figures)))
+        kept = figures[: len(group.loops)]
+        yield Table(name, kept, bound if group.judged else None, notes)
+
+
+def _with_those_apart(group: Group, everything: Table) -> Iterator[str]:
+    if group.apart:
+        yield (
+            f"with the {len(group.apart)} rows of another benchmark, which are not judged: "
+            f"median error {everything.median:.1%}"
+        )
 
 
 def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:

@@ -69,6 +69,11 @@ class Table:
         return self.median is not None and self.median <= self.median_bound
 
     @property
+    def bounded(self) -> int:
+        """How many figures have a bound; that on the median is not counted."""
+        return sum(figure.bound is not None for figure in self.figures)
+
+    @property
     def out_of_bounds(self) -> int:
         """How many bounds do not hold."""
         return sum(not figure.ok for figure in self.figures) + (not self.median_ok)
@@ -79,7 +84,7 @@ class Table:
 
 
 def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """The tables as JSON can hold them."""
+    """The tables as JSON can hold them; ``ok`` is None where nothing is bounded."""
     return [
         {
             "table": table.name,
@@ -88,7 +93,9 @@ def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
             "p95_error": table.p95,
             "worst_error": table.worst,
             "median_bound": table.median_bound,
-            "ok": table.out_of_bounds == 0,
+            "figures_bounded": table.bounded,
+            "out_of_bounds": table.out_of_bounds,
+            "ok": table.out_of_bounds == 0 if _judged(table) else None,
             "figures": [
                 {
                     "what": figure.what,
@@ -96,10 +103,14 @@ def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
                     "measured": figure.measured,
                     "error": figure.error,
                     "bound": figure.bound,
-                    "ok": figure.ok,
+                    "ok": figure.ok if figure.bound is not None else None,
                 }
                 for figure in table.figures
             ],
         }
         for table in tables
     ]
+
+
+def _judged(table: Table) -> bool:
+    return table.bounded > 0 or table.median_bound is not None

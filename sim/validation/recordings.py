@@ -58,6 +58,8 @@ RECORDINGS: Final = (
     ),
 )
 
+NOT_RECORDED: Final = "prefix hits and preemptions were not recorded: nothing to compare them with"
+
 STATISTICS: Final = {"mean": None, "median": 50.0, "p90": 90.0, "p99": 99.0}
 
 
@@ -126,6 +128,7 @@ def compare(name: str, result: RunResult, recorded: Course, bound: float | None)
         _scatter("E2E", predicted.e2e_s, recorded.e2e_s),
         _distance("running", predicted.running, recorded.running),
         _distance("waiting", predicted.waiting, recorded.waiting),
+        NOT_RECORDED,
     )
     return Table(name, tuple(figures), notes=notes)
 

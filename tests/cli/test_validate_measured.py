@@ -37,7 +37,7 @@ def test_figures_are_printed_under_their_table(podsim, found):
         ["rtx4090,", "step", "times", "from", "its", "kernel", "tables"],
         ["TTFT", "mean,", "s", "66.65", "65.48", "+1.8%", "3%", "ok"],
         ["waiting,", "mean", "110.9", "108.8", "+1.9%"],
-        ["preemptions", "227"],
+        ["preemptions", "227", "-"],
         ["median", "error", "1.9%"],
         ["p95", "error", "1.9%"],
         ["E2E", "of", "single", "requests:", "off", "by", "1.8%", "at", "the", "median"],
@@ -50,7 +50,7 @@ def test_figures_are_printed_under_their_table(podsim, found):
             "1.9%",
             "1.9%",
         ],
-        ["3", "figures,", "none", "out", "of", "bounds"],
+        ["3", "figures,", "1", "of", "them", "bounded:", "all", "hold"],
     ]
     assert max(map(len, result.stdout.splitlines())) <= 100
 
@@ -62,7 +62,17 @@ def test_a_bound_that_does_not_hold_is_a_bug_in_podsim(podsim, found):
     assert result.exit_code == 4
     assert "  median error" in result.stdout
     assert ["median", "error", "20.0%", "8%", "NO"] in map(str.split, result.stdout.splitlines())
-    assert result.stdout.endswith("4 figures, 1 out of bounds\n")
+    assert result.stdout.endswith(
+        "4 figures, 1 of them and 1 of 2 medians bounded: 1 out of bounds\n"
+    )
+
+
+def test_what_has_no_bound_is_not_told_to_hold_one(podsim, found):
+    """A reader would believe that hundreds of figures are judged, and right."""
+    found.append(Table("batches", (Figure("b200, ms", 30.0, 10.0), Figure("h100, ms", 5.0, 10.0))))
+    result = podsim("validate", "--measured")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("\n2 figures; nothing is bounded here\n")
 
 
 def test_json_holds_the_tables_as_they_are(podsim, found):
@@ -89,7 +99,7 @@ def test_one_part_can_be_asked_for(podsim, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(measured, "PARTS", parts)
     assert podsim("validate", "--measured", "recordings").exit_code == 0
     assert podsim("validate", "--measured", "closed-loops").exit_code == 4
-    assert podsim("validate", "--measured").stdout.endswith("4 figures, 1 out of bounds\n")
+    assert podsim("validate", "--measured").stdout.endswith("bounded: 1 out of bounds\n")
     unknown = podsim("validate", "--measured", "loops")
     assert unknown.exit_code == 2
     assert "loops: no such part; name one of recordings, closed-loops" in unknown.stderr

@@ -30,23 +30,26 @@ def test_each_row_is_in_one_judged_or_reported_group() -> None:
     assert [len(group.loops) for group in judged] == [165]
 
 
-def test_rows_that_are_reported_apart_cannot_follow_the_protocol() -> None:
-    """Rows would be set apart because podsim is wrong about them, not because they differ.
-
-    All of a benchmark's clients begin at once. With C clients and 10 C
-    requests the prompts of the first C, computed one after the other at the
-    peak of the GPU, alone add a twentieth of their time to the mean TTFT. For
-    the longest runs that is more than the whole TTFT that was measured.
-    """
+def test_rows_that_are_reported_apart_have_none_of_the_benchmarks_lengths() -> None:
+    """Rows would be set apart because podsim is wrong about them, not because they differ."""
     apart = [row for row in loops() if row.vllm == closed_loops.NOT_INFERENCEX]
-    assert not {(row.isl, row.osl) for row in apart} & {
-        (row.isl, row.osl) for row in loops() if row not in apart
-    }
-    (row,) = (
-        row for row in apart if row[:7] == ("llama-3.1-8b", "h200", 1, "fp8", 4000, 1000, 128)
-    )
-    burst_ms = 128 * 4000 * closed_loops.SHORTEST * 2 * 6.98e9 / 1979e12 * 1e3
-    assert burst_ms / 20 > row.ttft_ms
+    assert len(apart) == 24
+    ours = {(row.isl, row.osl) for row in loops() if row not in apart}
+    assert ours == {(1024, 1024), (1024, 8192), (8192, 1024)}
+    assert not {(row.isl, row.osl) for row in apart} & ours
+
+
+def test_a_judged_median_is_told_with_the_rows_set_apart_too() -> None:
+    """A reader would take the median of chosen rows for that of all."""
+    group = next(group for group in groups(loops()) if group.judged)
+    some = group._replace(loops=chosen(group.loops, 40), apart=chosen(group.apart, 8))
+    alone = some._replace(loops=some.loops + some.apart, apart=())
+    for table, everything in zip(compare(some), compare(alone)):
+        assert len(table.figures) == len(some.loops)
+        assert table.median != everything.median
+        (note,) = table.notes
+        assert note.startswith("with the 3 rows of another benchmark")
+        assert note.endswith(f"median error {everything.median:.1%}")
 
 
 def test_the_benchmark_is_run_as_its_scripts_say() -> None:
@@ -66,7 +69,7 @@ def test_the_benchmark_is_run_as_its_scripts_say() -> None:
 def test_dense_rows_are_met_with_nothing_fitted() -> None:
     """Step times from data sheets would not be those of real engines: every 12th judged row."""
     group = next(group for group in groups(loops()) if group.judged)
-    found = by_what(group._replace(loops=chosen(group.loops, 12)))
+    found = by_what(group._replace(loops=chosen(group.loops, 12), apart=()))
     assert found["tpot"].median_bound == 0.08 and found["tpot"].median_ok
     assert found["ttft"].median_bound == 0.15 and found["ttft"].median_ok
 

@@ -50,6 +50,19 @@ def test_a_bound_on_the_median_counts_as_one_more():
     assert Table("t", (Figure("a", 1.0, None),), median_bound=0.1).out_of_bounds == 1
 
 
+def test_bounds_are_counted_where_there_are_some():
+    """A table without bounds would look as if all of its figures held."""
+    figures = (Figure("a", 1.0, 1.0, 0.1), Figure("b", 5.0, 1.0))
+    assert Table("t", figures).bounded == 1
+    assert Table("t", figures[1:], median_bound=9.0).bounded == 0
+    some, median, none = as_data(
+        [Table("t", figures), Table("t", figures[1:], median_bound=9.0), Table("t", figures[1:])]
+    )
+    assert (some["ok"], median["ok"], none["ok"]) == (True, True, None)
+    assert [figure["ok"] for figure in some["figures"]] == [True, None]
+    assert (some["figures_bounded"], none["figures_bounded"]) == (1, 0)
+
+
 def test_json_holds_all_of_it():
     """A program would have to parse the text."""
     table = Table("t", (Figure("a", 1.1, 1.0, 0.05), Figure("b", 2.0, None)), 0.2, ("a note",))
@@ -57,4 +70,5 @@ def test_json_holds_all_of_it():
     assert (data["table"], data["notes"], data["ok"]) == ("t", ["a note"], False)
     assert data["median_error"] == pytest.approx(0.1)
     assert data["figures"][0]["bound"] == 0.05
+    assert (data["figures_bounded"], data["out_of_bounds"]) == (1, 1)
     assert data["figures"][1]["error"] is None

@@ -81,6 +81,14 @@ def test_an_unknown_preset_is_told_with_the_nearest(faults: Lines) -> None:
     assert "did you mean 'qwen3.8-27b-b200-tp2-fp8'?" in line
 
 
+def test_a_preset_that_is_like_none_is_told_where_they_are(faults: Lines) -> None:
+    """All presets would be said in one line of a thousand characters."""
+    assert faults(block("kvBlocks: 9, stepTime: b200")) == [
+        "f.yaml:4:34: engines.small.stepTime: unknown stepTime 'b200'; "
+        "podsim list engines shows the presets"
+    ]
+
+
 def test_faults_in_coefficients_are_not_told_as_of_a_name(faults: Lines) -> None:
     """A slip in a coefficient would be answered with that of the other form, too."""
     assert faults(block("kvBlocks: 9, stepTime: {a: 1, z: 2}")) == [
