@@ -7,7 +7,7 @@ blocks of a node that are in one state (equally often held, released together)
 are one piece (``sim.pieces``); acquiring, extending and releasing a path costs a few
 operations per piece, however long the prompt is.
 
-Rules followed (engine semantics, 1.1): full blocks only, chained to their
+Rules followed (vLLM 0.33, v1/core/block_pool.py): full blocks only, chained to their
 parent; reference counts; a free queue in LRU order in which one request's
 blocks stand tail first; eviction happens only at allocation and takes the
 front of the queue. Blocks without content join the queue at its end, with

@@ -22,7 +22,7 @@ BOUNDARY_TOLERANCE_S: Final = 1e-9
 
 
 class Order:
-    """The order of events at one instant (router-and-pools semantics, "one instant").
+    """The order of events at one instant (ARCHITECTURE.md, "Time and order").
 
     Events of one order run in the order in which they were asked for.
     """

@@ -1,4 +1,4 @@
-"""One step of the engine: who computes what. vLLM V1's order of work (engine semantics, 1.1).
+"""One step of the engine: who computes what. vLLM V1's order of work (0.33, v1/core/sched).
 
 Running requests first, in order of admission, then the waiting queue, until
 the token budget is spent. The scheduler knows no clock; ``sim.pod.pod`` binds

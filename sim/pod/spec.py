@@ -148,10 +148,10 @@ class Vllm(Engine):
             problems.append(("stateBlocks", message))
         if self.prefix_retention == "prompt-tail" and not self.state_blocks:
             message = (
-                "must be above 0 with prefixRetention: prompt-tail: kept states take blocks, and "
-                "how many does not follow from the model"
+                "prompt-tail keeps states of recurrent layers, and the catalogue knows none of "
+                f"{self.model or 'the model'}: use every-block, or give the stateBlocks they take"
             )
-            problems.append(("stateBlocks", message))
+            problems.append(("prefixRetention", message))
         if self.prefix_retention == "prompt-tail" and self.block_size > self.max_num_batched_tokens:
             problems.append(
                 (

@@ -10,7 +10,7 @@ from sim.scenario.engine import StepTime as Coefficients
 
 
 class StepTime:
-    """The additive step time of the engine semantics (sections 0 and 6), in seconds.
+    """The additive step time of ``sim.scenario.engine.StepTime``, in seconds.
 
     ``t = a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B`` milliseconds, with P
     prefill tokens, S context tokens of the decoding sequences, A query-key

@@ -1,8 +1,7 @@
 """What a model weighs and computes, counted from its configuration.
 
 Matrices are counted, norms and biases are not: they are below 0.1 % of any
-model here. Symbols in the docstrings are those of the engine semantics,
-section 2.
+model here. Symbols in the docstrings are those of ``sim.scenario.roofline``.
 """
 
 from typing import Annotated, Final, Literal, Self, TypeAlias

@@ -49,14 +49,14 @@ class Gpu(Model):
 
     @property
     def max_num_batched_tokens(self) -> int:
-        """vLLM 0.33's default for its API server (engine semantics, 1.1)."""
+        """vLLM 0.33's default for its API server (engine/arg_utils.py)."""
         if self.small_defaults or self.memory < 70 * GIB:
             return 2048
         return 16_384 if self.memory >= 160 * GIB else 8192
 
     @property
     def max_num_seqs(self) -> int:
-        """vLLM 0.33's default (engine semantics, 1.1)."""
+        """vLLM 0.33's default (engine/arg_utils.py)."""
         return 256 if self.small_defaults or self.memory < 70 * GIB else 1024
 
 

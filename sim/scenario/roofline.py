@@ -1,11 +1,10 @@
 """Step times from data sheets: what a GPU's peak rates and a model's dimensions come to.
 
-The terms are those of the engine semantics, section 2, in its symbols, in
-their roofline form: weights are read or multiplied, whichever takes longer, by
-the tokens that a step computes (``StepTime.computed``). That is b and g as
-well: the experts that a batch touches are counted, not fitted. The all-reduces
-of decoding sequences are counted too; without them wide batches on many GPUs
-would be too fast.
+The terms are those of ``StepTime``, in roofline form: weights are read or
+multiplied, whichever takes longer, by the tokens that a step computes
+(``StepTime.computed``). That is b and g as well: the experts that a batch
+touches are counted, not fitted. The all-reduces of decoding sequences are
+counted too; without them wide batches on many GPUs would be too fast.
 """
 
 from collections.abc import Mapping
@@ -32,10 +31,10 @@ class Efficiencies:
     ``products`` (μ_g): medians over GPUs of the GEMM kernels of 2,048 to 16,384
     rows that AIConfigurator's database has for vLLM on B200, H200, H100, A100,
     L40S and RTX PRO 6000; of fp8 those with one scale per tensor, of fp4 those
-    of two GPUs, B200 at 0.43 and RTX PRO 6000 at 0.63. The engine semantics
-    have 0.69 and 0.43 instead, from whole steps summed from such tables: these
+    of two GPUs, B200 at 0.43 and RTX PRO 6000 at 0.63. Whole
+    steps summed from such tables give 0.69 and 0.43 instead: these
     reach less, for they count element-wise kernels that engines fuse. The others
-    are fitted to those sums (engine semantics, section 2), which know of no
+    are fitted to those sums, which know of no
     experts: the constant of their layers is what gpt-oss-20b takes for a single
     request beyond reading weights, 111 µs on H100 and 106 on B200 (vLLM blog,
     2026-04-22). Nothing is fitted to a benchmark.

@@ -21,7 +21,7 @@ from sim.scenario.load import ScenarioSet, load_dict
 from sim.validation.figures import Figure, Table
 
 FRONT_END: Final = {"perRequest": "15.6ms", "perPromptToken": "1.33us"}
-"""HTTP and tokenising before a prompt reaches the scheduler (engine semantics, 6).
+"""HTTP and tokenising before a prompt reaches the scheduler (inference-sim/inference-sim).
 
 BLIS's figure per request, and 0.1 s for a prompt of 75k.
 """

@@ -42,7 +42,7 @@ ROUTING_US_PER_LAYER: Final = 55.0
 """What a layer of experts takes beside exchange and experts: gate, choice, sorting, summing.
 
 Its kernels are in none of the tables. A layer costs 110 to 140 µs of such
-things with experts and 55 µs without (engine semantics, section 2); the
+things with experts and 55 µs without (fits to sums over layers of kernel tables); the
 exchange, which that includes, has tables here, so it is the lower difference.
 """
 

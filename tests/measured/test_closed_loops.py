@@ -78,8 +78,8 @@ def test_dense_rows_are_met_with_nothing_fitted() -> None:
 def test_the_simulated_loop_is_its_closed_form(clients: int) -> None:
     """Queueing, chunking or batching would cost time that the step time does not say.
 
-    TPOT = a decode step of all clients + the prefills of the others per token
-    (engine semantics, section 6), with mean lengths of 0.9 of the nominal.
+     TPOT = a decode step of all clients + the prefills of the others per token
+    , with mean lengths of 0.9 of the nominal.
     """
     row = next(row for row in loops() if row[:3] == ("llama-3.1-70b", "h200", 4))
     row = row._replace(isl=1024, osl=1024, clients=clients)

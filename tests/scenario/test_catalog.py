@@ -91,7 +91,7 @@ def test_parameters_follow_from_the_dimensions() -> None:
     ],
 )
 def test_kv_bytes_follow_from_the_dimensions(name: str, per_token: int) -> None:
-    """Every KV pool would be of the wrong size (engine semantics, section 2)."""
+    """Every KV pool would be of the wrong size."""
     assert models()[name].kv_bytes_per_token() == per_token
     assert models()[name].kv_bytes_per_token("fp8") == per_token / 2
 
@@ -210,8 +210,8 @@ def test_a_size_that_leaves_less_than_a_block_is_refused() -> None:
 def test_blocks_of_a_hybrid_model_are_as_large_as_its_states(
     settings: dict[str, object], block_size: int, state_blocks: int
 ) -> None:
-    """Engine semantics, 1.1: hits would end at boundaries that vLLM does not have, and 154 MB of
-    state take another number of blocks."""
+    """vLLM's _align_hybrid_block_size: hits would end at boundaries that vLLM does not have, and
+    154 MB of state take another number of blocks."""
     hybrid = engine(gpu="b200", model="qwen3.8-27b", **settings)
     assert (hybrid.block_size, hybrid.state_blocks) == (block_size, state_blocks)
 
@@ -224,3 +224,9 @@ def test_ranks_of_a_model_with_experts_step_together() -> None:
     assert not engine(model="qwen3-coder-30b-a3b", gpu="b200").steps_together
     with pytest.raises(ValidationError, match="qwen3-8b is a dense model"):
         engine(model="qwen3-8b", enable_expert_parallel=True, **ranks)
+
+
+def test_states_of_a_model_that_has_none_are_refused_where_they_are_asked_for() -> None:
+    """The user would be told of stateBlocks, a key that nobody wrote."""
+    with pytest.raises(ValidationError, match=r"prefixRetention: .* knows none of qwen3-8b"):
+        engine(gpu="h100", model="qwen3-8b", prefix_retention="prompt-tail")

@@ -44,7 +44,7 @@ def peaks(gpu: Gpu, tensor_parallel: int) -> tuple[float, float]:
 
 
 def test_a_dense_model_is_the_sum_that_one_does_by_hand() -> None:
-    """A term would be missing, doubled or in another unit (engine semantics, section 2)."""
+    """A term would be missing, doubled or in another unit."""
     found = derive(models()["llama-3.1-8b"], machine("h100"))
     layers = 32 * (4096 * (2 * 4096 + 2 * 1024) + 3 * 4096 * 14_336)
     head = 128_256 * 4096

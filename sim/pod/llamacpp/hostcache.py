@@ -1,7 +1,7 @@
 """llama-server's prompt cache: whole contexts of slots, kept in host memory.
 
 Source: ``server_prompt_cache`` of ggml-org/llama.cpp (tools/server,
-ggml-org/llama.cpp#16391); engine semantics, 1.2.
+ggml-org/llama.cpp#16391).
 """
 
 from sim.content import Prompt

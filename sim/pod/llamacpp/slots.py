@@ -1,4 +1,4 @@
-"""One step of llama-server: who has a slot, what each slot computes (engine semantics, 1.2).
+"""One step of llama-server: who has a slot, what each slot computes.
 
 A request takes a slot for its whole life, or waits until one is free. A slot
 remembers the context that its KV holds; reuse is the common prefix of that
