@@ -232,11 +232,8 @@ class Pod:
             self._complete(sequence, end_s, Reason.LENGTH if sequence.truncated else None)
 
     def _report(self, observer: PodObserver, steps: int, end_s: float) -> None:
-        start_s, waiting, scheduler = (
-            self._lockstep.start_s,
-            self._gauges.scheduled,
-            self._scheduler,
-        )
+        start_s, scheduler = self._lockstep.start_s, self._scheduler
+        waiting = self._gauges.scheduled
         if self._coasting:
             if self._batch.decoders:
                 context = self._span_context()

@@ -28,6 +28,7 @@ from sim.results.digest import digest
 from sim.results.result import RunFacts, RunResult
 from sim.results.tables import PLACEMENTS, PODS, REQUESTS, Tables
 from sim.results.tables import fields as schema
+from sim.results.unfinished import make_beside
 
 SCHEMA_VERSION: Final = 1
 NO_VARIANT: Final = "base"
@@ -35,7 +36,6 @@ HASH_DIGITS: Final = 8
 MANIFEST: Final = "manifest.json"
 SUMMARY: Final = "summary.json"
 PREVIOUS: Final = ".previous-"
-UNFINISHED: Final = ".unfinished-"
 TABLES: Final = {"requests": REQUESTS, "placements": PLACEMENTS, "pods": PODS}
 
 
@@ -86,7 +86,7 @@ def write(
     target = folder(root, result.facts, scenario_hash)
     manifest = _manifest(result, scenario_hash, scenario, provenance)
     with _refused(f"cannot store the result in {target}", OSError), made(target.parent):
-        unfinished = _unfinished(target)
+        unfinished = make_beside(target, _make_folder)
         try:
             _write_files(result, unfinished, manifest)
             with _alone_in(target.parent):
@@ -181,19 +181,6 @@ def _facts(plain: Mapping[str, Any]) -> RunFacts:
     )
 
 
-def _unfinished(target: Path) -> Path:
-    """A new folder beside ``target``; others may be writing the same run, or have died of it."""
-    number = 0
-    while True:
-        place = target.with_name(f"{UNFINISHED}{target.name}-{number}")
-        try:
-            place.mkdir(parents=True)
-        except FileExistsError:
-            number += 1
-        else:
-            return place
-
-
 def _write_files(result: RunResult, place: Path, manifest: Mapping[str, Any]) -> None:
     for name in TABLES:
         arrow.write(getattr(result, f"{name}_table"), place / f"{name}.parquet")
@@ -225,6 +212,10 @@ def _replace(unfinished: Path, target: Path) -> None:
         _recover(target)
         raise
     shutil.rmtree(previous, ignore_errors=True)
+
+
+def _make_folder(place: Path) -> None:
+    place.mkdir(parents=True)
 
 
 def _recover(target: Path) -> None:

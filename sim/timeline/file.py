@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from sim.errors import UserError
+from sim.results.unfinished import make_beside
 from sim.timeline.excerpt import Excerpt
 from sim.timeline.timeline import Timeline
 
 GZIP: Final = ".gz"
-UNFINISHED: Final = ".unfinished-"
 COMPRESSION: Final = 6
 
 
@@ -41,7 +41,7 @@ def check_writable(path: Path) -> None:
     with _refused(path):
         if path.exists() and not path.is_file():
             raise UserError(f"cannot write the timeline to {path}: it is not a file")
-        _unfinished(path).unlink()
+        make_beside(path, _make_file).unlink()
 
 
 def write(timeline: Timeline, path: Path) -> Written:
@@ -54,7 +54,7 @@ def write(timeline: Timeline, path: Path) -> Written:
     if path.suffix == GZIP:
         content = gzip.compress(content, COMPRESSION, mtime=0)  # equal runs, equal bytes
     with _refused(path):
-        unfinished = _unfinished(path)
+        unfinished = make_beside(path, _make_file)
         try:
             unfinished.write_bytes(content)
             unfinished.replace(path)
@@ -65,17 +65,8 @@ def write(timeline: Timeline, path: Path) -> Written:
     return Written(path, timeline.excerpt, timeline.events, timeline.cut, len(content))
 
 
-def _unfinished(path: Path) -> Path:
-    """A new empty file beside ``path``; others may be writing there too, or have died of it."""
-    number = 0
-    while True:
-        place = path.with_name(f"{UNFINISHED}{path.name}-{number}")
-        try:
-            place.touch(exist_ok=False)
-        except FileExistsError:
-            number += 1
-        else:
-            return place
+def _make_file(place: Path) -> None:
+    place.touch(exist_ok=False)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from tests.engine.harness import (
     unrelated,
 )
 from tests.engine.strategies import TICK_S, Scenario, crowded, many, scenarios
-from tests.engine.test_span_equals_step import agree, middles_s, times
+from tests.engine.test_span_equals_step import agree_bit_for_bit, agree_to_a_nanosecond, middles_s
 from tests.oracle import Published, Settings, StepTime
 
 AMPLE = Settings(T0, AMPLE_BLOCKS)
@@ -57,10 +57,7 @@ def test_decimal_times_agree_to_a_nanosecond(group: Group) -> None:
     fast = run_ranks(settings, group.ranks, traffic, polls_s)
     for trace, seen in zip(traces, fast, strict=True):
         slow = observe(trace, polls_s)
-        agree(slow, seen)
-        for slow_s, fast_s in zip(times(slow), times(seen), strict=True):
-            assert (fast_s is None) == (slow_s is None)
-            assert fast_s is None or fast_s == pytest.approx(slow_s, rel=0, abs=1e-9)
+        agree_to_a_nanosecond(slow, seen)
 
 
 @many(200)
@@ -74,8 +71,7 @@ def test_binary_times_agree_bit_for_bit(group: Group) -> None:
     fast = run_ranks(settings, group.ranks, traffic, polls_s)
     for trace, seen in zip(traces, fast, strict=True):
         slow = observe(trace, polls_s)
-        agree(slow, seen)
-        assert times(seen) == times(slow)
+        agree_bit_for_bit(slow, seen)
 
 
 @many(200)
@@ -105,8 +101,7 @@ def test_a_client_that_comes_back_to_another_rank_agrees(group: Group, data: st.
     fast = run_ranks(settings, group.ranks, traffic, group.scenario.polls_s, come_back)
     for trace, seen in zip(traces, fast, strict=True):
         slow = observe(trace, group.scenario.polls_s)
-        agree(slow, seen)
-        assert times(seen) == times(slow)
+        agree_bit_for_bit(slow, seen)
 
 
 def test_a_step_lasts_as_long_as_the_slower_rank_s() -> None:

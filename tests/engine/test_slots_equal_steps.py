@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
-import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.harness import Call, observe, run_pod, run_steps, trace_steps
-from tests.engine.strategies import TICK_S, Scenario, crowded, many, slot_scenarios
-from tests.engine.test_span_equals_step import agree, middles_s, times
+from tests.engine.harness import Call, run_pod, run_steps
+from tests.engine.strategies import TICK_S, Scenario, many, slot_scenarios
+from tests.engine.test_span_equals_step import (
+    agree_bit_for_bit,
+    binary_run_agrees,
+    decimal_run_agrees,
+)
 from tests.slot_oracle import SlotSettings
 
 
@@ -16,28 +19,14 @@ from tests.slot_oracle import SlotSettings
 @given(slot_scenarios())
 def test_decimal_times_agree_to_a_nanosecond(scenario: Scenario) -> None:
     """If not, a span misses a change, or slots, reuse or the host cache follow other rules."""
-    trace = trace_steps(scenario.settings, scenario.traffic)
-    assume(not crowded(scenario, trace))
-    polls_s = tuple(sorted({*scenario.polls_s, *middles_s(trace)}))
-    slow = observe(trace, polls_s)
-    fast = run_pod(scenario.settings, scenario.traffic, polls_s)
-    agree(slow, fast)
-    for slow_s, fast_s in zip(times(slow), times(fast), strict=True):
-        assert (fast_s is None) == (slow_s is None)
-        assert fast_s is None or fast_s == pytest.approx(slow_s, rel=0, abs=1e-9)
+    decimal_run_agrees(scenario)
 
 
 @many(300)
 @given(slot_scenarios(binary=True))
 def test_binary_times_agree_bit_for_bit(scenario: Scenario) -> None:
     """If not, events of one instant are taken in another order than the documented one."""
-    trace = trace_steps(scenario.settings, scenario.traffic)
-    ends_s = {step.end_s for step in trace.steps}
-    polls_s = tuple(sorted({*scenario.polls_s, *middles_s(trace), *ends_s}))
-    slow = observe(trace, polls_s)
-    fast = run_pod(scenario.settings, scenario.traffic, polls_s)
-    agree(slow, fast)
-    assert times(fast) == times(slow)
+    binary_run_agrees(scenario)
 
 
 @many(150)
@@ -69,5 +58,4 @@ def test_clients_that_come_back_agree(scenario: Scenario, data: st.DataObject) -
 
     slow = run_steps(settings, traffic, scenario.polls_s, come_back)
     fast = run_pod(settings, traffic, scenario.polls_s, come_back)
-    agree(slow, fast)
-    assert times(fast) == times(slow)
+    agree_bit_for_bit(slow, fast)

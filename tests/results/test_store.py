@@ -12,6 +12,7 @@ from sim.results import arrow, store
 from sim.results.digest import digest
 from sim.results.store import folder, read, write
 from sim.results.tables import Tables
+from sim.results.unfinished import UNFINISHED
 from tests.results.builders import Book, facts, mixed_run
 
 HASH = "0123456789abcdef" * 4
@@ -147,7 +148,7 @@ def test_writers_of_the_same_run_do_not_get_into_each_others_way(tmp_path: Path)
 
 def test_rests_of_a_writer_that_was_killed_are_in_nobodys_way(tmp_path: Path) -> None:
     """No run could be stored where an earlier one was killed."""
-    (tmp_path / "by-hand-01234567" / "base" / f"{store.UNFINISHED}seed-1-0").mkdir(parents=True)
+    (tmp_path / "by-hand-01234567" / "base" / f"{UNFINISHED}seed-1-0").mkdir(parents=True)
     assert read(keep(tmp_path)).digest == RESULT.digest
 
 
@@ -159,7 +160,7 @@ def test_a_failed_rename_brings_the_older_run_back(
     rename = Path.rename
 
     def refuses(self: Path, target: Path) -> Path:
-        if self.name.startswith(store.UNFINISHED):
+        if self.name.startswith(UNFINISHED):
             raise PermissionError(errno.EACCES, "Permission denied")
         return rename(self, target)
 

@@ -1,0 +1,24 @@
+"""Room beside a file or folder where it is written until it is whole."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+UNFINISHED: Final = ".unfinished-"
+
+
+def make_beside(target: Path, make: Callable[[Path], None]) -> Path:
+    """What ``make`` has made beside ``target``, under a name that nobody has.
+
+    Others may be writing the same, or have died of it: ``make`` raises
+    ``FileExistsError`` for what is there, and the next name is tried.
+    """
+    number = 0
+    while True:
+        place = target.with_name(f"{UNFINISHED}{target.name}-{number}")
+        try:
+            make(place)
+        except FileExistsError:
+            number += 1
+        else:
+            return place
