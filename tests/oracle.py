@@ -315,7 +315,7 @@ class _Sequence:
     def __init__(self, number: int, job: Job, cause: "tuple[int, float] | None" = None) -> None:
         self.number = number
         self.job = job
-        self.cause = cause  # the job whose end brought this one about, and when that was
+        self.cause = cause  # the job whose departure brought this one about, and when
         self.trace = JobTrace()
         self.place = -1  # among all arrivals
         self.known = list(job.prompt)
@@ -390,7 +390,9 @@ class _Lockstep:
     def _ended(self, number: int, end_s: float) -> None:
         following = self.follow_up(number, end_s) if self.follow_up else None
         if following is not None:
-            successor = _Sequence(len(self.sequences), following, (number, end_s))
+            left = self.sequences[number].trace.status == "cancelled"
+            cause = (number, end_s) if left else None  # who is refused has not left: it arrived
+            successor = _Sequence(len(self.sequences), following, cause)
             self.sequences.append(successor)
             heappush(self.arrivals, (following.arrival_s, successor.number, successor))
 

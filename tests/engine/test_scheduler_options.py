@@ -206,3 +206,15 @@ def test_who_preempts_itself_ends_the_pass(engine: EngineUnderTest) -> None:
     assert (a.preemptions, b.preemptions) == (1, 0)
     assert b.end_s == ms(30.0)
     assert a.end_s == ms(40.0)
+
+
+def test_who_is_refused_and_back_at_once_is_refused_again(engine: EngineUnderTest) -> None:
+    """Clients leave after all arrivals of an instant: place that one makes by leaving at 12 ms
+    is none for who arrives then, for the first time or, being refused, for the second."""
+    settings = replace(TEN_MS, max_num_queued_reqs=1)
+    held = Call(0.0, 0, 10, 5, cancel_s=0.012)
+    again = Call(0.012, 1, 10, 1)
+    seen = engine(
+        settings, unrelated(held, again), (), lambda number, _: again if number == 1 else None
+    )
+    assert [job.status for job in seen.jobs] == ["cancelled", "rejected", "rejected"]
