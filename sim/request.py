@@ -56,6 +56,8 @@ class Reason:
     CONTEXT_EXCEEDED: Final = "context_exceeded"  # broken off by the pod: its shared KV is full
     QUEUE_FULL: Final = "queue_full"  # refused by the pod: it has as many as it may
     LENGTH: Final = "length"  # cut off by the pod: outgrew its KV cache or the model limit
+    CONNECTION_LOST: Final = "connection_lost"  # broken off: the process of the pod has ended
+    CONNECTION_REFUSED: Final = "connection_refused"  # nobody listens: the pod is not ready
 
 
 class RequestView(NamedTuple):
@@ -157,3 +159,15 @@ class Attempt:
     status: str = Status.IN_FLIGHT
     http_status: int | None = None
     end_reason: str | None = None
+
+    def end(self, status: str, end_s: float, http_status: int | None, reason: str | None) -> None:
+        """The pod is through with it, and tells who dispatched it."""
+        self.status = status
+        self.end_s = end_s
+        self.http_status = http_status
+        self.end_reason = reason
+        self.listener.ended(self)
+
+    def break_off(self, end_s: float, reason: str) -> None:
+        """It fails without an HTTP answer: there is nobody left, or was nobody, to give one."""
+        self.end(Status.FAILED, end_s, None, reason)
