@@ -321,7 +321,8 @@ def _check(result: RunResult, rules: tuple[Invariant, ...]) -> list[str]:
 
 def _says(texts: Texts, words: tuple[str, ...]) -> Mask:
     """The rows that hold any of ``words``."""
-    return np.any([texts.equal(word) for word in words], axis=0)
+    found: Mask = np.any([texts.equal(word) for word in words], axis=0)
+    return found
 
 
 def _where(what: str, broken: Mask) -> Violations:
