@@ -41,7 +41,7 @@ class FrontedPod:
         else:
             self._pod.cancel(attempt)
 
-    def published(self, now_s: float) -> Published:
+    def published(self, now_s: float) -> Published | None:
         """Answer a metrics poll, of what the engine knows."""
         return self._pod.published(now_s)
 

@@ -135,9 +135,9 @@ class Process:
         if self._engine is not None:
             self._engine.cancel(attempt)
 
-    def published(self, now_s: float) -> Published:
-        """What its engine says; nothing waits or runs when there is none."""
-        return Published(0, 0, 0.0) if self._engine is None else self._engine.published(now_s)
+    def published(self, now_s: float) -> Published | None:
+        """What its engine says; there is nobody to answer when there is none."""
+        return None if self._engine is None else self._engine.published(now_s)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals over all its lives."""

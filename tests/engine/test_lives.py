@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from sim.kernel import Kernel, Order
 from sim.pod.process import Replica
 from sim.request import Attempt, Reason, Status
-from tests.engine.harness import AnySettings, Call, Client, Totals, Traffic, observe, pods
+from tests.engine.harness import (
+    AnySettings,
+    Call,
+    Client,
+    Observation,
+    Totals,
+    Traffic,
+    observe,
+    pods,
+)
 from tests.engine.harness import trace_ranks as trace
 from tests.engine.strategies import (
     TICK_S,
@@ -98,13 +107,14 @@ def agree(lives: Lives, polls_s: tuple[float, ...]) -> None:
 
 
 def polls_agree(
-    lives: Lives, first: Trace, second: Trace, polls_s: tuple[float, ...], seen: object
+    lives: Lives, first: Trace, second: Trace, polls_s: tuple[float, ...], seen: Observation
 ) -> None:
     early = tuple(poll_s for poll_s in polls_s if poll_s < lives.stop_s)
     late = tuple(poll_s for poll_s in polls_s if poll_s > lives.stop_s)
     before, after = observe(first, early), observe(second, late)
+    answers = [None if poll_s < lives.start_s else said for poll_s, said in zip(late, after.polls)]
     kept = observe(first, (nextafter(lives.stop_s, 1e9),)).totals[0]
-    assert seen.polls == before.polls + after.polls
+    assert seen.polls == [*before.polls, *answers]
     due = before.totals + [_sum(kept, totals) for totals in after.totals]
     for mine, theirs in zip(seen.totals, due, strict=True):
         assert mine.busy_s == pytest.approx(theirs.busy_s, abs=1e-9)
