@@ -106,17 +106,41 @@ def test_work_is_counted_over_all_lives() -> None:
     """A pod that came back would have done nothing before, and totals would fall."""
     site = Site()
     site.replica.start()
-    for time_s in (0.0, 1.0):
+    for time_s in (0.0, 1.0, 2.0):
         site.send(time_s, 1000, 3)
     site.at(0.075, site.replica.stop)  # prefill of 60 ms, a token of 10.1 ms, part of another
-    site.at(0.5, site.replica.start)
+    for time_s in (0.5, 1.5):
+        site.at(time_s, site.replica.start)
+    site.at(1.4, site.replica.stop)
     site.kernel.run_until(0.3)
     once = site.pod.totals(0.3)
     assert once == PodTotals(2, 1000, steps=2, busy_s=pytest.approx(0.075), ready_s=0.075)
-    site.kernel.run_until(2.0)
-    twice = site.pod.totals(2.0)
-    assert (twice.emitted_tokens, twice.computed_tokens, twice.steps) == (5, 2000, 5)
-    assert twice.busy_s == pytest.approx(0.075 + 0.0802)
+    site.kernel.run_until(3.0)
+    thrice = site.pod.totals(3.0)
+    assert (thrice.emitted_tokens, thrice.computed_tokens, thrice.steps) == (8, 3000, 8)
+    assert thrice.busy_s == pytest.approx(0.075 + 2 * 0.0802)
+
+
+@pytest.mark.parametrize("stop_s", [0.05, 0.075, 0.5])
+def test_an_engine_that_has_ended_counts_no_more(stop_s: float) -> None:
+    """The end of the step that was in flight would still come, and be counted. An arrival at the
+    very instant of a stop at 0.5 s would have its step, which is planned afterwards.
+    """
+    site = Site()
+    (engine,) = pods(AMPLE, 1, site.kernel)
+    site.replica = Replica(lambda: [engine], site.kernel)
+    site.replica.start()
+    site.send(0.0, 1000, 3)
+    late = site.send(0.5, 1000, 3)
+    site.kernel.at(stop_s, Order.POLL if stop_s < 0.5 else Order.ARRIVAL, site.replica.stop)
+    site.kernel.run_until(stop_s)
+    counted: list[PodTotals] = []
+    for time_s in (stop_s + 1e-6, 2.0):
+        site.kernel.run_until(time_s)
+        counted.append(engine.totals(time_s))
+    assert counted[0] == counted[1]
+    assert late.first_token_s is None
+    assert engine.idle and engine.published(2.0) == (0, 0, 0.0)
 
 
 def test_an_observer_sees_every_life_and_the_step_that_is_cut() -> None:
@@ -175,7 +199,7 @@ def test_a_client_that_leaves_while_others_are_told_is_not_told() -> None:
     assert second.emitted_tokens == first.emitted_tokens > 0
 
 
-def test_those_that_end_with_the_step_are_served_although_the_first_of_them_stops_the_pod() -> None:
+def test_those_that_end_with_a_step_are_served_whoever_stops_the_pod() -> None:
     """Who has all tokens would be told that the connection is lost, or nobody would tell it."""
     site = Site()
     site.replica.start()
