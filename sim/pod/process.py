@@ -136,7 +136,7 @@ class Process:
             self._engine.cancel(attempt)
 
     def published(self, now_s: float) -> Published | None:
-        """What its engine says; there is nobody to answer when there is none."""
+        """What its engine says; nobody answers when there is none."""
         return None if self._engine is None else self._engine.published(now_s)
 
     def totals(self, now_s: float) -> PodTotals:
