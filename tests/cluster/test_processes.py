@@ -123,8 +123,8 @@ def test_work_is_counted_over_all_lives() -> None:
 
 @pytest.mark.parametrize("stop_s", [0.05, 0.075, 0.5])
 def test_an_engine_that_has_ended_counts_no_more(stop_s: float) -> None:
-    """The end of the step that was in flight would still come, and be counted. An arrival at the
-    very instant of a stop at 0.5 s would have its step, which is planned afterwards.
+    """The end of the step that was in flight would still come and be counted, or what a span has
+    given would be forgotten. An arrival at 0.5 s would have its step, which is planned afterwards.
     """
     site = Site()
     (engine,) = pods(AMPLE, 1, site.kernel)
@@ -132,13 +132,17 @@ def test_an_engine_that_has_ended_counts_no_more(stop_s: float) -> None:
     site.replica.start()
     site.send(0.0, 1000, 3)
     late = site.send(0.5, 1000, 3)
-    site.kernel.at(stop_s, Order.POLL if stop_s < 0.5 else Order.ARRIVAL, site.replica.stop)
-    site.kernel.run_until(stop_s)
     counted: list[PodTotals] = []
-    for time_s in (stop_s + 1e-6, 2.0):
-        site.kernel.run_until(time_s)
-        counted.append(engine.totals(time_s))
-    assert counted[0] == counted[1]
+
+    def stop() -> None:
+        counted.append(engine.totals(site.kernel.now_s))
+        site.replica.stop()
+        counted.append(engine.totals(site.kernel.now_s))
+
+    site.kernel.at(stop_s, Order.ARRIVAL, stop)
+    site.kernel.run_until(2.0)
+    counted.append(engine.totals(2.0))
+    assert counted[0] == counted[1] == counted[2]
     assert late.first_token_s is None
     assert engine.idle and engine.published(2.0) == (0, 0, 0.0)
 

@@ -2,7 +2,7 @@
 
 from tests.mutations.fault import IDLE, LIVES, PROCESSES, Fault
 
-ENDED_STEPS = (f"{LIVES}::test_binary_times_agree",)
+ENDED_STEPS = (f"{PROCESSES}::test_an_engine_that_has_ended_counts_no_more",)
 
 FAULTS = (
     Fault(
@@ -27,7 +27,7 @@ FAULTS = (
         "self._plan += 1\n        self._ranks.clear()",
         "self._plan += 0\n        self._ranks.clear()",
         "the end of a step that was broken off still comes",
-        (f"{PROCESSES}::test_an_engine_that_has_ended_counts_no_more",),
+        ENDED_STEPS,
     ),
     Fault(
         "ghost-engine",
