@@ -80,7 +80,7 @@ def times_between(trace: Trace) -> list[float]:
     return sorted({*middles_s(trace), *pauses} - ends_s - {0.0})
 
 
-@many(150)
+@many(80)
 @given(scenarios())
 def test_decimal_times_agree(scenario: Scenario) -> None:
     """If not, a pool drains a member that still computes for somebody, or one is never drained."""
@@ -89,7 +89,7 @@ def test_decimal_times_agree(scenario: Scenario) -> None:
     idle_agrees(scenario, trace, times_between(trace))
 
 
-@many(150)
+@many(80)
 @given(scenarios(binary=True))
 def test_binary_times_agree(scenario: Scenario) -> None:
     """If not, who comes at the very end of a step is there before it has ended, or who leaves
@@ -99,7 +99,7 @@ def test_binary_times_agree(scenario: Scenario) -> None:
     idle_agrees(scenario, trace, times_between(trace))
 
 
-@many(100)
+@many(60)
 @given(slot_scenarios(binary=True))
 def test_a_llama_server_agrees(scenario: Scenario) -> None:
     """If not, those who break off for want of KV leave a pod that is never told to be idle."""

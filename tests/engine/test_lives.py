@@ -202,7 +202,7 @@ def of(draw: st.DrawFn, group: Group, gaps: st.SearchStrategy[float]) -> Lives:
     return Lives(settings, group.ranks, traffic, stop_s, start_s)
 
 
-@many(150)
+@many(80)
 @given(scenarios(), st.data())
 def test_decimal_times_agree_to_a_nanosecond(scenario: Scenario, data: st.DataObject) -> None:
     """If not, a lost pod has given tokens of a step that never ended, or forgets those of a span
@@ -211,7 +211,7 @@ def test_decimal_times_agree_to_a_nanosecond(scenario: Scenario, data: st.DataOb
     decimal_lives_agree(data, Group(1, scenario))
 
 
-@many(150)
+@many(80)
 @given(scenarios(binary=True), st.data())
 def test_binary_times_agree(scenario: Scenario, data: st.DataObject) -> None:
     """If not, a fault comes before the step ends of its instant or after what is planned then, or
@@ -227,7 +227,7 @@ def test_ranks_end_and_start_together(group: Group, data: st.DataObject) -> None
     binary_lives_agree(data, group)
 
 
-@many(100)
+@many(60)
 @given(slot_scenarios(binary=True), st.data())
 def test_a_llama_server_agrees(scenario: Scenario, data: st.DataObject) -> None:
     """If not, another kind of engine ends in another way."""
