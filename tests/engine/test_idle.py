@@ -15,6 +15,7 @@ from tests.engine.test_span_equals_step import middles_s
 from tests.oracle import Settings, Trace
 
 AMPLE = Settings(T0, AMPLE_BLOCKS)
+MOST_TIMES = 60
 
 
 class Asked:
@@ -73,11 +74,12 @@ def _came_within(scenario: Scenario, trace: Trace, start_s: float, end_s: float)
 
 
 def times_between(trace: Trace) -> list[float]:
-    """In the middle of each step and of each gap between two, and after all."""
+    """In the middle of steps and of gaps between two, and after all; of long runs every so many."""
     gaps = zip([0.0, *(step.end_s for step in trace.steps)], [*trace.steps, None])
     pauses = ((end_s + (step.start_s if step else end_s + 2.0)) / 2 for end_s, step in gaps)
     ends_s = {step.end_s for step in trace.steps}
-    return sorted({*middles_s(trace), *pauses} - ends_s - {0.0})
+    times_s = sorted({*middles_s(trace), *pauses} - ends_s - {0.0})
+    return times_s[:: len(times_s) // MOST_TIMES + 1]
 
 
 @many(80)
