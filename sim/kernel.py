@@ -21,6 +21,11 @@ BOUNDARY_TOLERANCE_S: Final = 1e-9
 """An arrival at most this long after a step boundary counts as at the boundary."""
 
 
+def instant(time_s: float) -> float:
+    """``time_s`` to 1 ns: the times of timers, of which different sums may name the same instant."""
+    return round(time_s, 9)
+
+
 class Order:
     """The order of events at one instant (ARCHITECTURE.md, "Time and order").
 
@@ -64,6 +69,23 @@ class Kernel(simpy.Environment):
         Equal times and orders run in the order in which they were asked for.
         """
         heappush(self._heap, (time_s, order, next(self._eid), callback))
+
+    def at_instant(self, time_s: float, order: int, callback: Callback) -> None:
+        """As ``at`` for timers, at ``instant(time_s)``, or now if that is in the past.
+
+        A pending event of a lower order that is due less than
+        ``BOUNDARY_TOLERANCE_S`` after it counts as of the same instant: it comes first.
+        """
+
+        def fire() -> None:
+            if self._heap:
+                next_s, next_order, _, _ = self._heap[0]
+                if next_order < order and next_s - self.now_s < BOUNDARY_TOLERANCE_S:
+                    self.at(next_s, order, fire)
+                    return
+            callback()
+
+        self.at(max(self.now_s, instant(time_s)), order, fire)
 
     def sleep_until(self, time_s: float, order: int) -> simpy.Event:
         """What a process yields to sleep until ``time_s``."""

@@ -1,7 +1,8 @@
 """How siblings call each other without importing each other; ``sim.cluster`` wires them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -84,6 +85,148 @@ class PodPort(Protocol):
 
     def report(self) -> None:
         """Tell the observer, if any, of the step or span in flight, up to its planned end."""
+
+
+class ProcessPort(Protocol):
+    """A pod that can be down, loading or ready, as a pool sees it."""
+
+    name: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody runs or waits, and nobody who has left is still being computed."""
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call once, at the end of the step after which it is idle; at once if it is."""
+
+    def when_busy(self, callback: Callable[[], None]) -> None:
+        """Call once, when somebody is next sent here."""
+
+    def begin_loading(self) -> None:
+        """A load begins; it must be down."""
+
+    def start(self) -> None:
+        """It is ready, with a fresh engine: empty KV, empty queue."""
+
+    def stop(self) -> None:
+        """It is down, whatever it was; what is in it breaks off."""
+
+
+@dataclass(slots=True, eq=False)
+class PoolEvent:
+    """A row of the pools table: appended when it begins, filled in when it ends; times in seconds.
+
+    An attempt at a pooled backend has one row, unless it was refused for a
+    full queue: ``skip`` if it was told at once that the incumbent is busy,
+    else ``hold``, of no length when it was granted at once. ``result`` of a
+    hold is ``granted``, ``cancelled`` or one of ``PoolError``; of a swap
+    ``completed``, ``deadline``, ``error`` or ``cancelled``. ``drain_s``,
+    ``unload_s`` and ``load_s`` are what a swap has taken of each so far, None
+    where it has not come to that.
+    """
+
+    kind: str  # hold, skip, swap
+    pool: str
+    start_s: float
+    member: str  # the one wanted, or swapped to
+    from_member: str | None = None
+    request_id: int | None = None
+    cause: str | None = None  # of swaps: request, reclaim, initial, reload
+    end_s: float | None = None
+    result: str | None = None
+    drain_s: float | None = None
+    unload_s: float | None = None
+    load_s: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class MemberCounts:
+    """What a proxy counts of a member of a pool."""
+
+    waiting: int = 0
+    in_flight: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Activation:
+    """An attempt of a rule at a pooled backend, from its joining to its release.
+
+    Either ``granted`` or ``refused``, with one of ``PoolError``, is called
+    once, unless the attempt leaves before.
+    """
+
+    request: Request
+    member: str
+    if_idle: bool
+    granted: Callable[[], None]
+    refused: Callable[[str], None]
+    # kept by the pool
+    joined_s: float = 0.0
+    hold_until_s: float = inf
+    event: PoolEvent | None = None
+    counts: MemberCounts | None = None  # where it is counted as in flight
+
+
+class PoolPort(Protocol):
+    """A pool as proxy and cluster see it."""
+
+    def start(self) -> None:
+        """Called once, at time 0, before anything else."""
+
+    def join(self, activation: Activation) -> None:
+        """An attempt begins; it may be granted or refused before this returns."""
+
+    def leave(self, activation: Activation) -> None:
+        """The client of a held attempt is gone."""
+
+    def release(self, activation: Activation) -> None:
+        """The response of a granted attempt is over, has failed or was cancelled."""
+
+    def unreachable(self, member: str) -> None:
+        """A dispatch to a granted member could not connect."""
+
+    def restart(self) -> None:
+        """The proxy restarts: held attempts are refused, nobody is counted any more."""
+
+    def fail_loads(self, member: str, after_s: float, loads: int) -> None:
+        """The next ``loads`` loads of ``member`` fail ``after_s`` after they have begun."""
+
+    def lost(self, member: str) -> None:
+        """The pod of ``member`` is gone; its process has been stopped already."""
+
+
+class MemberTimes(Protocol):
+    """How long a member of a pool unloads and loads; seconds."""
+
+    @property
+    def unload_s(self) -> float:
+        """From drained to gone."""
+
+    @property
+    def load_s(self) -> float:
+        """From down to ready."""
+
+
+class PoolEvents(Protocol):
+    """Where a pool writes its events."""
+
+    pool_events: list[PoolEvent]
+
+
+@dataclass(frozen=True)
+class PoolContext:
+    """What a pool is given; ``header_timeout_s`` is the router's timeout to response headers."""
+
+    kernel: Kernel
+    recorder: PoolEvents
+    streams: Streams
+    processes: Mapping[str, ProcessPort]
+    times: Mapping[str, MemberTimes]
+    header_timeout_s: float
 
 
 class ProxyPort(Protocol):

@@ -58,6 +58,17 @@ class Reason:
     LENGTH: Final = "length"  # cut off by the pod: outgrew its KV cache or the model limit
 
 
+class PoolError:
+    """Why a pool does not serve an attempt (router and pools, 6)."""
+
+    INCUMBENT_BUSY: Final = "incumbent_busy"  # skipped: poolActivation IfIdle
+    HOLD_BUDGET: Final = "hold_budget_exceeded"
+    SWAP_DEADLINE: Final = "swap_deadline_exceeded"
+    SWAP_FAILED: Final = "swap_failed"  # the load failed, or the pod was lost while loading
+    QUEUE_FULL: Final = "pool_queue_full"
+    PROXY_RESTART: Final = "proxy_restart"
+
+
 class RequestView(NamedTuple):
     """What a router can know of a request; the output length is not part of it."""
 
