@@ -22,7 +22,7 @@ BOUNDARY_TOLERANCE_S: Final = 1e-9
 
 
 def instant(time_s: float) -> float:
-    """``time_s`` to 1 ns: the times of timers, of which different sums may name the same instant."""
+    """``time_s`` to 1 ns, as for timers: different sums may name one instant."""
     return round(time_s, 9)
 
 

@@ -5,7 +5,6 @@ are being looked at (an answer at once, another attempt at this pool) waits
 until these have been, so that nobody gets ahead of those who joined before.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Order, instant
@@ -15,6 +14,7 @@ from sim.pool.loading import LoadPlans
 from sim.pool.reclaim import ReclaimClock
 from sim.pool.slot import Slot, SlotTiming
 from sim.pool.spec import ModelPool
+from sim.pool.swaps import Swaps
 from sim.ports import Activation, PoolContext, PoolEvent, ProcessPort
 from sim.registry import family
 from sim.request import PoolError
@@ -35,7 +35,6 @@ class Activator:
         self._processes = context.processes
         budget_s = spec.swap_budget
         self._hold_s = context.header_timeout_s if budget_s is None else budget_s
-        self._bound_s = UNBUDGETED_SWAP_S if budget_s is None else budget_s
         self._plans = LoadPlans(name, spec.members, context.times, context.streams)
         self._slot = Slot(
             context.kernel,
@@ -51,6 +50,15 @@ class Activator:
         )
         self._belief = Belief(spec.members)
         self._decision = Decision(spec, self._belief)
+        self._swaps = Swaps(
+            name,
+            context.kernel,
+            self._events,
+            self._belief,
+            self._slot,
+            UNBUDGETED_SWAP_S if budget_s is None else budget_s,
+            self._bound_reached,
+        )
         self._reclaim = ReclaimClock(
             context.kernel,
             spec.reclaim_after,
@@ -73,10 +81,9 @@ class Activator:
             self._slot.place(spec.ready_at_start)
             self._check_belief()
         elif spec.default is not None:
-            self._load_unclaimed(spec.default, None, "initial")
+            self._swaps.load_unclaimed(spec.default, "initial")
         if spec.reclaims:
             self._reclaim.start()
-            self._reclaim.changed()
 
     def join(self, activation: Activation) -> None:
         """Decide for an attempt that begins now; its hold runs from here."""
@@ -122,7 +129,7 @@ class Activator:
         if belief.swap is not None:
             belief.swap, belief.unclaimed = None, belief.swap
         self._check_belief()
-        self._decide_all()
+        self._reclaim_changed()
         for activation in held:
             activation.refused(PoolError.PROXY_RESTART)
 
@@ -138,9 +145,12 @@ class Activator:
 
     # -- decisions ------------------------------------------------------------------------
 
-    def _decide_all(self, first: Iterable[Activation] = ()) -> None:
-        """The state has changed: look at ``first``, then at all who wait."""
-        self._decide([*first, *self._in_waking_order()])
+    def _decide_all(self, first: str | None = None) -> None:
+        """The state has changed: look at all who wait, at those for member ``first`` before."""
+        waiting = self._in_waking_order()
+        if first is not None:
+            waiting.sort(key=lambda activation: activation.member != first)
+        self._decide(waiting)
 
     def _decide(self, activations: list[Activation]) -> None:
         self._changed = True
@@ -152,7 +162,8 @@ class Activator:
             for activation in activations:
                 if self._belief.waits(activation):
                     self._act(activation)
-            activations = self._in_waking_order()
+            if self._changed:
+                activations = self._in_waking_order()
         self._deciding = False
         self._reclaim_changed()
 
@@ -167,7 +178,7 @@ class Activator:
             self._stop_waiting(activation, PoolError.INCUMBENT_BUSY)
             activation.refused(PoolError.INCUMBENT_BUSY)
         elif verdict is Verdict.SWAP:
-            self._start_swap(activation.member, "request")
+            self._swaps.start(activation.member, "request")
         if joins and self._belief.waits(activation):
             until_s = activation.hold_until_s
             self._kernel.at_instant(
@@ -181,31 +192,29 @@ class Activator:
         return waiting
 
     def _grant(self, activation: Activation) -> None:
-        belief = self._belief
-        if belief.unclaimed is not None:  # the resident is wanted, so it is not to be unloaded
-            self._drop_unclaimed(belief.unclaimed)
+        self._swaps.drop_unclaimed()  # the resident is wanted, so it is not to be unloaded
         self._stop_waiting(activation, "granted")
-        belief.take_off(activation)
+        self._belief.take_off(activation)
         activation.granted()
 
     # -- holds ----------------------------------------------------------------------------
 
-    def _open_row(self, activation: Activation, kind: str) -> None:
-        activation.event = PoolEvent(
+    def _open_row(self, activation: Activation, kind: str) -> PoolEvent:
+        activation.event = event = PoolEvent(
             kind,
             self._name,
             activation.joined_s,
             activation.member,
-            from_member=self._belief.resident,
             request_id=activation.request.request_id,
         )
-        self._events.append(activation.event)
+        self._events.append(event)
+        return event
 
     def _stop_waiting(self, activation: Activation, result: str) -> None:
         self._belief.drop(activation)
-        if activation.event is not None:
-            activation.event.end_s = self._kernel.now_s
-            activation.event.result = result
+        event = activation.event or self._open_row(activation, "hold")
+        event.end_s = self._kernel.now_s
+        event.result = result
 
     def _hold_ended(self, activation: Activation) -> None:
         if self._belief.waits(activation):
@@ -218,80 +227,30 @@ class Activator:
         swap = self._belief.swap
         is_last = not self._belief.counts[member].waiting
         if swap is not None and swap.target == member and swap.requesters and is_last:
-            self._give_up(swap, "cancelled", None)
+            self._go_on_without(swap, "cancelled")
         else:
             self._decide_all()
 
     # -- swaps ----------------------------------------------------------------------------
 
-    def _start_swap(self, member: str, cause: str) -> None:
-        belief, now_s = self._belief, self._kernel.now_s
-        swap, belief.unclaimed = belief.unclaimed, None
-        if swap is not None and swap.target != member:
-            self._end_swap(swap, "cancelled")
-            swap = None
-        is_new = swap is None
-        if swap is None:
-            swap = self._new_swap(member, belief.resident, cause)
-        swap.requesters = cause == "request"
-        swap.bound_s = instant(now_s + self._bound_s)
-        belief.swap = swap
-        self._kernel.at_instant(swap.bound_s, Order.SWAP_BOUND, lambda: self._bound_reached(swap))
-        if is_new:
-            self._slot.swap_to(member, swap.event)
-
-    def _load_unclaimed(self, member: str, incumbent: str | None, cause: str) -> None:
-        swap = self._new_swap(member, incumbent, cause)
-        self._belief.unclaimed = swap
-        self._slot.swap_to(member, swap.event)
-
-    def _new_swap(self, member: str, incumbent: str | None, cause: str) -> Swap:
-        event = PoolEvent("swap", self._name, self._kernel.now_s, member, incumbent, cause=cause)
-        self._events.append(event)
-        return Swap(member, incumbent, event, requesters=False)
-
-    def _drop_unclaimed(self, swap: Swap) -> None:
-        self._belief.unclaimed = None
-        self._slot.abort()
-        self._end_swap(swap, "cancelled")
-
-    def _end_swap(self, swap: Swap, result: str) -> None:
-        swap.event.end_s = self._kernel.now_s
-        swap.event.result = result
-
     def _slot_settled(self, ready: bool) -> None:
         """The slot has done what it was told, or has failed to."""
-        belief = self._belief
-        swap = belief.swap or belief.unclaimed
+        swap = self._belief.swap or self._belief.unclaimed
         assert swap is not None
         if not ready:
             self._give_up(swap, "error", PoolError.SWAP_FAILED)
             return
-        self._finish_swap(swap, "completed")
-        targets = belief.waiting_for(swap.target)
-        self._decide_all(targets if self._spec.grant_target_waiters_first else ())
-
-    def _finish_swap(self, swap: Swap, result: str) -> None:
-        belief = self._belief
-        belief.swap = belief.unclaimed = None
-        belief.swap_ended_s = self._kernel.now_s
-        self._end_swap(swap, result)
+        self._swaps.end(swap, "completed")
         self._check_belief()
+        self._decide_all(swap.target if self._spec.grant_target_waiters_first else None)
 
     def _bound_reached(self, swap: Swap) -> None:
-        if self._is_over(swap):
-            return
         ending = [each for each in self._belief.waiting if self._ends_now(each)]
         if ending and self._holds_end_first():
             for activation in ending:
                 self._hold_ended(activation)
-        if not self._is_over(swap):
+        if self._swaps.is_bound_over(swap):
             self._give_up(swap, "deadline", PoolError.SWAP_DEADLINE)
-
-    def _is_over(self, swap: Swap) -> bool:
-        """Whether ``swap`` no longer runs, or has got another bound."""
-        early = self._kernel.now_s < swap.bound_s - BOUNDARY_TOLERANCE_S
-        return self._belief.swap is not swap or early
 
     def _ends_now(self, activation: Activation) -> bool:
         return self._kernel.now_s > activation.hold_until_s - BOUNDARY_TOLERANCE_S
@@ -300,30 +259,26 @@ class Activator:
         order = self._spec.compat.tie_order
         return order == "hold-first" or (order == "random" and self._ties.random() < 0.5)
 
-    def _give_up(self, swap: Swap, result: str, error: str | None) -> None:
-        """A swap has failed or is not wanted: first the new state, then the errors.
-
-        ``error`` goes to those who wait for its target, in the order in which they joined.
-        """
-        belief = self._belief
-        failing = belief.waiting_for(swap.target) if error is not None else []
+    def _give_up(self, swap: Swap, result: str, error: str) -> None:
+        """A swap has failed: those who wait for its target get ``error``, in joining order."""
+        failing = self._belief.waiting_for(swap.target)
         if self._spec.swap_error_to == "first":
             del failing[1:]
         for activation in failing:
-            self._stop_waiting(activation, error or "")
-        self._slot.abort()
-        self._finish_swap(swap, result)
-        self._decide_all()
-        if self._spec.reload_incumbent:
-            self._reload(swap.incumbent)
+            self._stop_waiting(activation, error)
+        self._go_on_without(swap, result)
         for activation in failing:
-            activation.refused(error or "")
+            activation.refused(error)
 
-    def _reload(self, incumbent: str | None) -> None:
+    def _go_on_without(self, swap: Swap, result: str) -> None:
+        """A swap has failed or is not wanted any more: the new state, before anybody is told."""
+        self._swaps.end(swap, result)
+        self._check_belief()
+        self._decide_all()
         belief = self._belief
-        is_cold = belief.resident is None and belief.swap is None and belief.unclaimed is None
-        if incumbent is not None and is_cold:
-            self._load_unclaimed(incumbent, None, "reload")
+        is_cold = belief.resident is None and belief.swap is None
+        if self._spec.reload_incumbent and is_cold and swap.incumbent is not None:
+            self._swaps.load_unclaimed(swap.incumbent, "reload")
 
     # -- who is resident ------------------------------------------------------------------
 
@@ -357,4 +312,4 @@ class Activator:
 
     def _reclaim_default(self) -> None:
         assert self._spec.default is not None
-        self._start_swap(self._spec.default, "reclaim")
+        self._swaps.start(self._spec.default, "reclaim")

@@ -19,7 +19,8 @@ class Swap:
     target: str
     incumbent: str | None
     event: PoolEvent
-    requesters: bool
+    begun: bool = False  # in the slot
+    requesters: bool = False
     bound_s: float = inf
 
 

@@ -36,6 +36,8 @@ class ReclaimClock:
         """The run begins."""
         if self._poll_s > 0:
             self._look()
+        else:
+            self.changed()
 
     def changed(self) -> None:
         """Something may have happened to what the proxy has use for."""
