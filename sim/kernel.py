@@ -78,14 +78,24 @@ class Kernel(simpy.Environment):
         """
 
         def fire() -> None:
-            if self._heap:
-                next_s, next_order, _, _ = self._heap[0]
-                if next_order < order and next_s - self.now_s < BOUNDARY_TOLERANCE_S:
-                    self.at(next_s, order, fire)
-                    return
-            callback()
+            earlier_s = self._due_before(order)
+            if earlier_s is None:
+                callback()
+            else:
+                self.at(earlier_s, order, fire)
 
         self.at(max(self.now_s, instant(time_s)), order, fire)
+
+    def _due_before(self, order: int) -> float | None:
+        """When an event of the present instant is due that comes before one of ``order``."""
+        heap, limit_s = self._heap, self.now_s + BOUNDARY_TOLERANCE_S
+        places = [0]
+        for place in places:  # of a heap, whose upper places are due before those below them
+            if place < len(heap) and heap[place][0] < limit_s:
+                if heap[place][1] < order:
+                    return heap[place][0]
+                places += (2 * place + 1, 2 * place + 2)
+        return None
 
     def sleep_until(self, time_s: float, order: int) -> simpy.Event:
         """What a process yields to sleep until ``time_s``."""

@@ -99,17 +99,12 @@ def test_a_running_swap_holds_everybody(member: str, if_idle: bool) -> None:
 def test_an_if_idle_attempt_that_was_held_can_start_its_own_swap() -> None:
     """SWAPPING: it would be skipped although nobody uses the new resident."""
     desk = Desk(TRIO, initial="a")
-    desk.ask(0, "b", leaves_s=36)
-    held = desk.ask(10, "c", if_idle=True)
-    gone = desk.ask(1, "b", leaves_s=34)
+    desk.direct(0, "a", 20)
+    desk.ask(1, "b", leaves_s=10)
+    held = desk.ask(5, "c", if_idle=True)
     desk.run(100)
-    assert gone.outcome == "gone"
-    assert held.told == (PoolError.INCUMBENT_BUSY, 35)
-    desk = Desk(TRIO, initial="a", grantTargetWaitersFirst=False)
-    held = desk.ask(0, "c", if_idle=True, leaves_s=0.5)
-    held = desk.ask(0.25, "b", if_idle=True)
-    desk.run(100)
-    assert held.log == [("b", "granted", 35.5)]
+    assert desk.swaps == [(1, "a", "b", 10, "cancelled"), (10, "a", "c", 55, "completed")]
+    assert held.log == [("c", "granted", 55)]
 
 
 def test_a_swap_cut_off_while_draining_leaves_the_incumbent() -> None:

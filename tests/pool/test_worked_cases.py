@@ -222,9 +222,7 @@ def test_c51_reclaim_for_the_default(
     options: dict[str, object], swaps: int, waits_s: list[float]
 ) -> None:
     """C51: the idle clock would not be reset, or a member be reclaimed that is waited for."""
-    desk = Desk(
-        {"d": (30, 0), "b": (30, 0)}, default="d", **{"swapPolicy": "reclaim"} | options
-    )
+    desk = Desk({"d": (30, 0), "b": (30, 0)}, default="d", **{"swapPolicy": "reclaim"} | options)
     bursts = [desk.ask(300.0 * number, "b", service_s=30) for number in range(10)]
     desk.run(4000)
     assert len(desk.swaps) == swaps
