@@ -1,4 +1,4 @@
-"""A model pool without proxy and engines: fake pods with jobs of known length, clients with rules."""
+"""A pool without proxy and engines: fake pods with jobs of known length, clients with rules."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

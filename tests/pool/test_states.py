@@ -1,4 +1,4 @@
-"""Every row of the state machine of a pool, and what follows a swap that did not come to its end."""
+"""Every row of the state machine, and what follows a swap that did not come to its end."""
 
 import pytest
 
