@@ -22,7 +22,7 @@ BOUNDARY_TOLERANCE_S: Final = 1e-9
 
 
 def instant(time_s: float) -> float:
-    """``time_s`` to 1 ns, as for timers: different sums may name one instant."""
+    """``time_s`` to the nanosecond: sums of floats that mean one instant become one float."""
     return round(time_s, 9)
 
 
@@ -35,16 +35,18 @@ class Order:
     WINDOW: Final = -1  # opens before anything else happens: the window is half-open
     STEP_END: Final = 0
     FAULT: Final = 1
-    IDLE_PROBE: Final = 2
-    READINESS: Final = 3
-    SWAP_BOUND: Final = 4
-    HOLD_EXPIRY: Final = 5
-    RECLAIM: Final = 6
-    POLL: Final = 7
-    ARRIVAL: Final = 8
-    PLANNING: Final = 9
-    OBSERVATION: Final = 10
-    CLIENT_TIMEOUT: Final = 11
+    RELEASE: Final = 2  # what the ends of responses mean to rules and pools
+    IDLE_PROBE: Final = 3
+    READINESS: Final = 4
+    SWAP_BOUND: Final = 5
+    HOLD_EXPIRY: Final = 6
+    LATE_SWAP_BOUND: Final = 7  # of pools that handle holds first, as some did
+    RECLAIM: Final = 8
+    POLL: Final = 9
+    ARRIVAL: Final = 10
+    PLANNING: Final = 11
+    OBSERVATION: Final = 12
+    CLIENT_TIMEOUT: Final = 13
 
 
 class Kernel(simpy.Environment):
@@ -71,31 +73,21 @@ class Kernel(simpy.Environment):
         heappush(self._heap, (time_s, order, next(self._eid), callback))
 
     def at_instant(self, time_s: float, order: int, callback: Callback) -> None:
-        """As ``at`` for timers, at ``instant(time_s)``, or now if that is in the past.
+        """Call ``callback`` at ``instant(time_s)``, but after what is due just behind it.
 
-        A pending event of a lower order that is due less than
-        ``BOUNDARY_TOLERANCE_S`` after it counts as of the same instant: it comes first.
+        The ends of steps are sums of floats. One of a lower ``order`` that comes
+        less than the tolerance of a boundary later belongs to the same instant.
         """
 
-        def fire() -> None:
-            earlier_s = self._due_before(order)
-            if earlier_s is None:
-                callback()
+        def run() -> None:
+            due_s, due_order, _, _ = self._heap[0] if self._heap else (float("inf"), 0, 0, None)
+            if due_order < order and due_s < time_s + BOUNDARY_TOLERANCE_S:
+                self.at(due_s, order, run)
             else:
-                self.at(earlier_s, order, fire)
+                callback()
 
-        self.at(max(self.now_s, instant(time_s)), order, fire)
-
-    def _due_before(self, order: int) -> float | None:
-        """When an event of the present instant is due that comes before one of ``order``."""
-        heap, limit_s = self._heap, self.now_s + BOUNDARY_TOLERANCE_S
-        places = [0]
-        for place in places:  # of a heap, whose upper places are due before those below them
-            if place < len(heap) and heap[place][0] < limit_s:
-                if heap[place][1] < order:
-                    return heap[place][0]
-                places += (2 * place + 1, 2 * place + 2)
-        return None
+        time_s = max(instant(time_s), self.now_s)
+        self.at(time_s, order, run)
 
     def sleep_until(self, time_s: float, order: int) -> simpy.Event:
         """What a process yields to sleep until ``time_s``."""

@@ -61,6 +61,10 @@ class PodTotals:
     preemptions: int = 0
     steps: int = 0
     busy_s: float = 0.0
+    # of a pod that can be down or loading
+    ready_s: float = 0.0
+    loading_s: float = 0.0
+    loads: int = 0
 
 
 class PodPort(Protocol):
@@ -74,8 +78,8 @@ class PodPort(Protocol):
     def cancel(self, attempt: Attempt) -> None:
         """The client has left; what the attempt holds is freed at the end of the step in flight."""
 
-    def published(self, now_s: float) -> Published:
-        """Answer a metrics poll."""
+    def published(self, now_s: float) -> Published | None:
+        """Answer a metrics poll; None when there is nobody to answer it."""
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all that has happened up to ``now_s``, the present instant."""
@@ -86,9 +90,19 @@ class PodPort(Protocol):
     def report(self) -> None:
         """Tell the observer, if any, of the step or span in flight, up to its planned end."""
 
+    def stop(self) -> None:
+        """The process ends at this instant: what is in it breaks off, and that was all."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether the engine has nobody: none runs or waits, none that left is still computed."""
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call once, at the end of the step after which it is idle; at once if it is."""
+
 
 class ProcessPort(Protocol):
-    """A pod that can be down, loading or ready, as a pool sees it."""
+    """A pod that is down, loading or ready, as a pool sees it."""
 
     name: str
 
@@ -98,44 +112,39 @@ class ProcessPort(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nobody runs or waits, and nobody who has left is still being computed."""
+        """Whether the engine has nobody: none runs or waits, none that left is still computed."""
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call once, at the end of the step after which it is idle; at once if it is."""
 
-    def when_busy(self, callback: Callable[[], None]) -> None:
-        """Call once, when somebody is next sent here."""
-
     def begin_loading(self) -> None:
-        """A load begins; it must be down."""
+        """It is being loaded from now on."""
 
     def start(self) -> None:
-        """It is ready, with a fresh engine: empty KV, empty queue."""
+        """It serves from now on: a fresh engine with nothing in its cache."""
 
     def stop(self) -> None:
-        """It is down, whatever it was; what is in it breaks off."""
+        """It is down from now on; what is in it breaks off, a load is given up."""
 
 
 @dataclass(slots=True, eq=False)
 class PoolEvent:
-    """A row of the pools table: appended when it begins, filled in when it ends; times in seconds.
+    """A hold, a skip or a swap of a pool: one row of the pools table.
 
-    An attempt at a pooled backend has one row, unless it was refused for a
-    full queue: ``skip`` if it was told at once that the incumbent is busy,
-    else ``hold``, of no length when it was granted at once. ``result`` of a
-    hold is ``granted``, ``cancelled`` or one of ``PoolError``; of a swap
-    ``completed``, ``deadline``, ``error`` or ``cancelled``. ``drain_s``,
-    ``unload_s`` and ``load_s`` are what a swap has taken of each so far, None
-    where it has not come to that.
+    It is recorded when it begins and filled in when it ends. ``member`` is the
+    one that is wanted or loaded, ``cause`` that of a swap: ``request``,
+    ``reclaim`` or ``initial``. ``result`` of a hold is ``granted``,
+    ``cancelled`` or a ``PoolError``, of a swap ``completed``, ``deadline``,
+    ``error`` or ``cancelled``.
     """
 
-    kind: str  # hold, skip, swap
+    kind: str
     pool: str
     start_s: float
-    member: str  # the one wanted, or swapped to
+    member: str
     from_member: str | None = None
     request_id: int | None = None
-    cause: str | None = None  # of swaps: request, reclaim, initial, reload
+    cause: str | None = None
     end_s: float | None = None
     result: str | None = None
     drain_s: float | None = None
@@ -144,19 +153,11 @@ class PoolEvent:
 
 
 @dataclass(slots=True, eq=False)
-class MemberCounts:
-    """What a proxy counts of a member of a pool."""
-
-    waiting: int = 0
-    in_flight: int = 0
-
-
-@dataclass(slots=True, eq=False)
 class Activation:
     """An attempt of a rule at a pooled backend, from its joining to its release.
 
-    Either ``granted`` or ``refused``, with one of ``PoolError``, is called
-    once, unless the attempt leaves before.
+    The pool calls ``granted`` or ``refused(error)`` once, a ``PoolError``,
+    perhaps before ``join`` returns.
     """
 
     request: Request
@@ -168,64 +169,51 @@ class Activation:
     joined_s: float = 0.0
     hold_until_s: float = inf
     event: PoolEvent | None = None
-    counts: MemberCounts | None = None  # where it is counted as in flight
 
 
 class PoolPort(Protocol):
-    """A pool as proxy and cluster see it."""
+    """The pool as the proxy sees it."""
 
     def start(self) -> None:
         """Called once, at time 0, before anything else."""
 
     def join(self, activation: Activation) -> None:
-        """An attempt begins; it may be granted or refused before this returns."""
+        """An attempt wants its member."""
 
     def leave(self, activation: Activation) -> None:
         """The client of a held attempt is gone."""
 
     def release(self, activation: Activation) -> None:
-        """The response of a granted attempt is over, has failed or was cancelled."""
+        """The response of a granted attempt is over, however it ended."""
 
     def unreachable(self, member: str) -> None:
-        """A dispatch to a granted member could not connect."""
+        """A granted attempt could not connect to ``member``."""
 
     def restart(self) -> None:
-        """The proxy restarts: held attempts are refused, nobody is counted any more."""
+        """The proxy has restarted: those held are refused, the counts are 0."""
 
     def fail_loads(self, member: str, after_s: float, loads: int) -> None:
-        """The next ``loads`` loads of ``member`` fail ``after_s`` after they have begun."""
+        """The next ``loads`` loads of ``member`` fail ``after_s`` after they begin."""
 
     def lost(self, member: str) -> None:
         """The pod of ``member`` is gone; its process has been stopped already."""
 
 
-class MemberTimes(Protocol):
-    """How long a member of a pool unloads and loads; seconds."""
-
-    @property
-    def unload_s(self) -> float:
-        """From drained to gone."""
-
-    @property
-    def load_s(self) -> float:
-        """From down to ready."""
-
-
-class PoolEvents(Protocol):
-    """Where a pool writes its events."""
-
-    pool_events: list[PoolEvent]
-
-
 @dataclass(frozen=True)
 class PoolContext:
-    """What a pool is given; ``header_timeout_s`` is the router's timeout to response headers."""
+    """What a pool is given: the clock, where rows go, its random streams, its members.
+
+    ``processes`` and ``unload_s`` and ``load_s`` (how long it takes when it
+    works) are by member, in the order of the scenario. ``header_timeout_s`` is
+    the proxy's, infinite for none.
+    """
 
     kernel: Kernel
-    recorder: PoolEvents
     streams: Streams
+    events: list[PoolEvent]
     processes: Mapping[str, ProcessPort]
-    times: Mapping[str, MemberTimes]
+    unload_s: Mapping[str, float]
+    load_s: Mapping[str, float]
     header_timeout_s: float
 
 

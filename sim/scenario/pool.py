@@ -1,4 +1,6 @@
-"""What is common to all kinds of model pools: who takes turns, and how long that takes."""
+"""What is common to all kinds of pools: backends that take turns on the same GPUs."""
+
+from dataclasses import dataclass
 
 from pydantic import Field
 
@@ -6,15 +8,34 @@ from sim.scenario.fields import Model, Name
 from sim.scenario.swap import Member
 
 
-class Pool(Model):
-    """Backends that share one place, each with one pod.
+@dataclass(frozen=True)
+class RouterSide:
+    """What a router does with members of a pool in its own way.
 
-    A kind of pool is a subclass with its own settings and a ``kind`` of its own,
-    bound by ``sim.registry.family`` to its implementation, a ``sim.ports.PoolPort``
-    that is built as ``Implementation(name, spec, context)``.
+    ``quarantine`` says whether a member that fails is avoided as other pods
+    are; the statuses are those of two answers that were others before they were
+    mended (router and pools, 6).
+    """
+
+    quarantine: bool = False
+    swap_deadline_status: int = 503
+    all_busy_status: int = 503
+
+
+class Pool(Model):
+    """Members that cannot all be in memory at once.
+
+    A kind of pool is a subclass with its settings and a ``kind`` of its own,
+    bound to its implementation, a ``sim.ports.PoolPort``, by
+    ``sim.registry.family`` and built as ``Implementation(name, spec, context)``.
     """
 
     kind: str = "model-pool"
     members: dict[Name, Member] = Field(
-        min_length=1, description="Names of backends, each with its time to load and unload."
+        min_length=1, description="Names of backends, each of one pod, and how they are loaded."
     )
+
+    @property
+    def router_side(self) -> RouterSide:
+        """How the router treats the members."""
+        return RouterSide()
