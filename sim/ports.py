@@ -117,6 +117,9 @@ class ProcessPort(Protocol):
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call once, at the end of the step after which it is idle; at once if it is."""
 
+    def when_busy(self, callback: Callable[[], None]) -> None:
+        """Call once, before the next attempt that is sent here is taken."""
+
     def begin_loading(self) -> None:
         """It is being loaded from now on."""
 

@@ -14,7 +14,7 @@ from sim.pool.loading import LoadPlans
 from sim.pool.reclaim import ReclaimClock
 from sim.pool.slot import Slot, SlotTiming
 from sim.pool.spec import ModelPool
-from sim.pool.swaps import Swaps
+from sim.pool.swaps import SwapBound, Swaps
 from sim.ports import Activation, PoolContext, PoolEvent, ProcessPort
 from sim.registry import family
 from sim.request import PoolError
@@ -31,15 +31,15 @@ class Activator:
         self._name = name
         self._spec = spec
         self._kernel = context.kernel
-        self._events = context.recorder.pool_events
+        self._events = context.events
         self._processes = context.processes
         budget_s = spec.swap_budget
         self._hold_s = context.header_timeout_s if budget_s is None else budget_s
-        self._plans = LoadPlans(name, spec.members, context.times, context.streams)
+        self._plans = LoadPlans(name, spec.members, context.load_s, context.streams)
         self._slot = Slot(
             context.kernel,
             context.processes,
-            context.times,
+            context.unload_s,
             self._plans,
             SlotTiming(
                 spec.idle_probe_interval,
@@ -56,7 +56,11 @@ class Activator:
             self._events,
             self._belief,
             self._slot,
-            UNBUDGETED_SWAP_S if budget_s is None else budget_s,
+            SwapBound(
+                UNBUDGETED_SWAP_S if budget_s is None else budget_s,
+                spec.compat.tie_order,
+                context.streams.scalar(f"pool/{name}/ties"),
+            ),
             self._bound_reached,
         )
         self._reclaim = ReclaimClock(
@@ -67,7 +71,6 @@ class Activator:
             self._reclaim_default,
         )
         self._wake = context.streams.scalar(f"pool/{name}/wake")
-        self._ties = context.streams.scalar(f"pool/{name}/ties")
         self._checked_s = 0.0  # when the belief was last compared with the slot
         self._deciding = False
         self._changed = False
@@ -105,10 +108,8 @@ class Activator:
 
     def release(self, activation: Activation) -> None:
         """A granted attempt is over."""
-        counts = activation.counts
         self._belief.land(activation)
-        is_free = counts is not None and counts.in_flight == 0
-        if is_free or self._spec.max_in_flight is not None:
+        if not self._belief.busy or self._spec.max_in_flight is not None:
             self._decide_all()
 
     def unreachable(self, member: str) -> None:
@@ -245,19 +246,7 @@ class Activator:
         self._decide_all(swap.target if self._spec.grant_target_waiters_first else None)
 
     def _bound_reached(self, swap: Swap) -> None:
-        ending = [each for each in self._belief.waiting if self._ends_now(each)]
-        if ending and self._holds_end_first():
-            for activation in ending:
-                self._hold_ended(activation)
-        if self._swaps.is_bound_over(swap):
-            self._give_up(swap, "deadline", PoolError.SWAP_DEADLINE)
-
-    def _ends_now(self, activation: Activation) -> bool:
-        return self._kernel.now_s > activation.hold_until_s - BOUNDARY_TOLERANCE_S
-
-    def _holds_end_first(self) -> bool:
-        order = self._spec.compat.tie_order
-        return order == "hold-first" or (order == "random" and self._ties.random() < 0.5)
+        self._give_up(swap, "deadline", PoolError.SWAP_DEADLINE)
 
     def _give_up(self, swap: Swap, result: str, error: str) -> None:
         """A swap has failed: those who wait for its target get ``error``, in joining order."""

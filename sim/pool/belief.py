@@ -4,8 +4,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 
-from sim.errors import InvariantError
-from sim.ports import Activation, MemberCounts, PoolEvent
+from sim.ports import Activation, PoolEvent
+
+
+@dataclass(slots=True, eq=False)
+class Counts:
+    """What the proxy counts of a member."""
+
+    waiting: int = 0
+    in_flight: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +47,8 @@ class Belief:
         self.unclaimed: Swap | None = None
         self.swap_ended_s = -inf
         self._waiting: dict[Activation, None] = {}
-        self.counts: dict[str, MemberCounts] = {}
+        self._in_flight: set[Activation] = set()  # whom a restart has forgotten is not in it
+        self.counts: dict[str, Counts] = {}
         self.forget_requests()
 
     @property
@@ -80,17 +88,17 @@ class Belief:
 
     def take_off(self, activation: Activation) -> None:
         """It is in flight."""
-        activation.counts = self.counts[activation.member]
-        activation.counts.in_flight += 1
+        self._in_flight.add(activation)
+        self.counts[activation.member].in_flight += 1
 
     def land(self, activation: Activation) -> None:
-        """Its response is over; counts that a restart has reset are left alone."""
-        counts, activation.counts = activation.counts, None
-        if counts is None or counts.in_flight < 1:
-            raise InvariantError(f"{activation.member}: released what was not in flight")
-        counts.in_flight -= 1
+        """Its response is over; one that a restart has made uncounted changes no count."""
+        if activation in self._in_flight:
+            self._in_flight.remove(activation)
+            self.counts[activation.member].in_flight -= 1
 
     def forget_requests(self) -> None:
-        """Nobody waits, nobody is counted; those who are in flight keep their old counts."""
+        """Nobody waits and nobody is counted, though some may be in flight."""
         self._waiting = {}
-        self.counts = {member: MemberCounts() for member in self._members}
+        self._in_flight = set()
+        self.counts = {member: Counts() for member in self._members}

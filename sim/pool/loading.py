@@ -6,7 +6,7 @@ from math import ceil
 from typing import NamedTuple
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
-from sim.ports import MemberTimes, ProcessPort
+from sim.ports import ProcessPort
 from sim.rng import Streams
 from sim.scenario.swap import Member
 
@@ -29,11 +29,11 @@ class LoadPlans:
         self,
         pool: str,
         members: Mapping[str, Member],
-        times: Mapping[str, MemberTimes],
+        load_s: Mapping[str, float],
         streams: Streams,
     ) -> None:
         self._members = members
-        self._times = times
+        self._load_s = load_s
         self._draws = {name: streams.scalar(f"pool/{pool}/load/{name}") for name in members}
         self._scripted: dict[str, deque[float]] = {name: deque() for name in members}
 
@@ -43,7 +43,7 @@ class LoadPlans:
 
     def next(self, member: str) -> LoadPlan:
         """A load of ``member`` begins."""
-        load_s = self._times[member].load_s
+        load_s = self._load_s[member]
         failures_s = [min(failure_s, load_s) for failure_s in self._failures_s(member, load_s)]
         return LoadPlan(min(failures_s), False) if failures_s else LoadPlan(load_s, True)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sim.kernel import Kernel, Order
 from sim.pool.drain import Drain
 from sim.pool.loading import Loading, LoadPlans
-from sim.ports import MemberTimes, PoolEvent, ProcessPort
+from sim.ports import PoolEvent, ProcessPort
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Slot:
         self,
         kernel: Kernel,
         processes: Mapping[str, ProcessPort],
-        times: Mapping[str, MemberTimes],
+        unload_s: Mapping[str, float],
         plans: LoadPlans,
         timing: SlotTiming,
         ended: Callable[[bool], None],
     ) -> None:
         self._kernel = kernel
         self._processes = processes
-        self._times = times
+        self._unload_s = unload_s
         self._plans = plans
         self._timing = timing
         self._ended = ended
@@ -142,7 +142,7 @@ class Slot:
             return
         self._unloading = True
         self._change.enter("unload_s", self._kernel.now_s)
-        unloaded_s = self._kernel.now_s + self._times[incumbent].unload_s
+        unloaded_s = self._kernel.now_s + self._unload_s[incumbent]
         self._kernel.at_instant(unloaded_s, Order.STEP_END, self._unloaded)
         process.stop()
 

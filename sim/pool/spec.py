@@ -18,7 +18,7 @@ from sim.scenario.fields import (
     refuse,
     whole,
 )
-from sim.scenario.pool import Pool
+from sim.scenario.pool import Pool, RouterSide
 
 COLD: Final = "cold"
 DEFAULT_RECLAIM_POLL_S: Final = 30.0
@@ -145,6 +145,15 @@ class ModelPool(Pool):
     def _makes_sense(self) -> Self:
         refuse([*self._unknown_members(), *self._without_meaning()])
         return self
+
+    @property
+    def router_side(self) -> RouterSide:
+        """How the router treats the members."""
+        return RouterSide(
+            self.quarantine_pooled,
+            self.compat.swap_deadline_status,
+            self.compat.all_busy_status,
+        )
 
     @property
     def reclaims(self) -> bool:

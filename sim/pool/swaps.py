@@ -1,6 +1,8 @@
 """Swaps as the proxy sees them: started, joined, dropped and ended, each with its row."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
 from sim.pool.belief import Belief, Swap
@@ -8,11 +10,26 @@ from sim.pool.slot import Slot
 from sim.ports import PoolEvent
 
 
+@dataclass(frozen=True)
+class SwapBound:
+    """How long a swap may run, and whether that ends before a hold that ends with it."""
+
+    bound_s: float
+    tie_order: str  # swap-first, hold-first, random
+    draws: Random
+
+    def order(self) -> int:
+        """Where the bound of a new swap stands among the events of its instant."""
+        late = self.tie_order == "hold-first"
+        if self.tie_order == "random":
+            late = self.draws.random() < 0.5
+        return Order.LATE_SWAP_BOUND if late else Order.SWAP_BOUND
+
+
 class Swaps:
     """Keeps ``belief.swap`` and ``belief.unclaimed``, and tells the slot what to do.
 
-    ``bound_reached(swap)`` is called when a swap still runs ``bound_s`` after
-    its start.
+    ``bound_reached(swap)`` is called when a swap still runs at its bound.
     """
 
     def __init__(
@@ -22,7 +39,7 @@ class Swaps:
         events: list[PoolEvent],
         belief: Belief,
         slot: Slot,
-        bound_s: float,
+        bound: SwapBound,
         bound_reached: Callable[[Swap], None],
     ) -> None:
         self._pool = pool
@@ -30,7 +47,7 @@ class Swaps:
         self._events = events
         self._belief = belief
         self._slot = slot
-        self._bound_s = bound_s
+        self._bound = bound
         self._bound_reached = bound_reached
 
     def start(self, member: str, cause: str) -> None:
@@ -43,9 +60,9 @@ class Swaps:
             self.drop_unclaimed()
             swap = self._opened(member, belief.resident, cause)
         swap.requesters = cause == "request"
-        swap.bound_s = instant(self._kernel.now_s + self._bound_s)
+        swap.bound_s = instant(self._kernel.now_s + self._bound.bound_s)
         belief.swap = swap
-        self._kernel.at_instant(swap.bound_s, Order.SWAP_BOUND, lambda: self._check_bound(swap))
+        self._kernel.at_instant(swap.bound_s, self._bound.order(), lambda: self._check_bound(swap))
         if not swap.begun:
             self._begin(swap)
 
@@ -69,13 +86,10 @@ class Swaps:
         belief.swap_ended_s = self._kernel.now_s
         self._close(swap, result)
 
-    def is_bound_over(self, swap: Swap) -> bool:
-        """Whether ``swap`` still runs at its bound."""
-        is_due = self._kernel.now_s > swap.bound_s - BOUNDARY_TOLERANCE_S
-        return self._belief.swap is swap and is_due
-
     def _check_bound(self, swap: Swap) -> None:
-        if self.is_bound_over(swap):
+        # One that was joined after a restart of the proxy has got a later bound.
+        is_due = self._kernel.now_s > swap.bound_s - BOUNDARY_TOLERANCE_S
+        if self._belief.swap is swap and is_due:
             self._bound_reached(swap)
 
     def _opened(self, member: str, incumbent: str | None, cause: str) -> Swap:

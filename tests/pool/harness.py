@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 from sim.content import Node, Prompt
@@ -12,7 +11,6 @@ from sim.pool.spec import ModelPool
 from sim.ports import Activation, PoolContext, PoolEvent
 from sim.request import Request
 from sim.rng import Streams
-from sim.scenario.swap import SwapTimes
 
 EXACT = {"idleProbeInterval": 0, "readyPollInterval": 0, "reclaimPoll": 0}
 
@@ -229,10 +227,11 @@ class Desk:
         }
         context = PoolContext(
             kernel=self.kernel,
-            recorder=SimpleNamespace(pool_events=self.events),
             streams=Streams(seed),
+            events=self.events,
             processes=self.pods,
-            times={name: SwapTimes(unload_s, load_s) for name, (load_s, unload_s) in times.items()},
+            unload_s={name: unload_s for name, (_, unload_s) in times.items()},
+            load_s={name: load_s for name, (load_s, _) in times.items()},
             header_timeout_s=header_timeout_s,
         )
         spec = ModelPool.model_validate({"members": written, **EXACT, **options})
