@@ -148,12 +148,9 @@ class Activator:
 
     def _decide_all(self, first: str | None = None) -> None:
         """The state has changed: look at all who wait, at those for member ``first`` before."""
-        waiting = self._in_waking_order()
-        if first is not None:
-            waiting.sort(key=lambda activation: activation.member != first)
-        self._decide(waiting)
+        self._decide(self._in_waking_order(first), first)
 
-    def _decide(self, activations: list[Activation]) -> None:
+    def _decide(self, activations: list[Activation], first: str | None = None) -> None:
         self._changed = True
         if self._deciding:
             return
@@ -163,8 +160,9 @@ class Activator:
             for activation in activations:
                 if self._belief.waits(activation):
                     self._act(activation)
-            if self._changed:
-                activations = self._in_waking_order()
+                if self._changed:  # by what that has brought about: start again with the oldest
+                    activations = self._in_waking_order(first)
+                    break
         self._deciding = False
         self._reclaim_changed()
 
@@ -186,10 +184,12 @@ class Activator:
                 until_s, Order.HOLD_EXPIRY, lambda: self._hold_ended(activation)
             )
 
-    def _in_waking_order(self) -> list[Activation]:
+    def _in_waking_order(self, first: str | None) -> list[Activation]:
         waiting = list(self._belief.waiting)
         if self._spec.wake_order == "random":
             self._wake.shuffle(waiting)
+        if first is not None:
+            waiting.sort(key=lambda activation: activation.member != first)
         return waiting
 
     def _grant(self, activation: Activation) -> None:

@@ -1,6 +1,6 @@
 """A pool without proxy and engines: fake pods with jobs of known length, clients with rules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -214,6 +214,7 @@ class Desk:
         parallel: int | None = None,
         seed: int = 1,
         members: dict[str, dict[str, Any]] | None = None,
+        failures: Sequence[tuple[str, float]] = (),
         **options: Any,
     ) -> None:
         self.kernel = Kernel()
@@ -236,6 +237,8 @@ class Desk:
         )
         spec = ModelPool.model_validate({"members": written, **EXACT, **options})
         self.pool = Activator("desk", spec, context)
+        for name, after_s in failures:
+            self.pool.fail_loads(name, after_s, 1)
         self.pool.start()
 
     # -- what happens -----------------------------------------------------------------------
