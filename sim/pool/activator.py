@@ -175,6 +175,7 @@ class Activator:
             self._grant(activation)
         elif verdict is Verdict.SKIP:
             self._stop_waiting(activation, PoolError.INCUMBENT_BUSY)
+            self._changed = True  # another one may be the oldest now
             activation.refused(PoolError.INCUMBENT_BUSY)
         elif verdict is Verdict.SWAP:
             self._swaps.start(activation.member, "request")
