@@ -175,7 +175,7 @@ class Client:
         self.held = False
         self._note("granted")
         self.desk.on_grant(self)
-        self.job = Job(self.service_s, self._answered)
+        self.job = Job(self.service_s, self._ended)
         self.desk.pods[self.member].submit(self.job)
 
     def _refused(self, error: str) -> None:
@@ -183,6 +183,17 @@ class Client:
         self.held = False
         self._note(error)
         self.try_next()
+
+    def _ended(self, result: str) -> None:
+        """As a proxy: what the end of a response means is found out when all of them have ended.
+
+        Only that nobody listens is known at once, which is the harder case for the pool.
+        """
+        if result == "refused":
+            self._answered(result)
+        else:
+            kernel = self.desk.kernel
+            kernel.at(kernel.now_s, Order.RELEASE, lambda: self._answered(result))
 
     def _answered(self, result: str) -> None:
         if self.outcome:

@@ -86,6 +86,7 @@ class Reference:
         # the machine
         self.ready: str | None = None
         self.jobs: list[Work] = []
+        self.ended: list[tuple[Trip, str]] = []
         self.phase = ""  # of the slot: drain, load
         self.goal: str | None = None  # what the slot is on its way to
         self.unload_end: int | None = None
@@ -139,6 +140,7 @@ class Reference:
             self.end_a_job()
             or self.end_unload_or_load()
             or self.take(pending, "fault")
+            or self.release()
             or self.probe()
             or self.see_readiness()
             or self.reach_bound("swap-first")
@@ -157,7 +159,7 @@ class Reference:
             return False
         self.jobs.remove(job)
         if job.trip is not None:
-            self.answer(job.trip, "ok")
+            self.ended.append((job.trip, "ok"))
         return True
 
     def end_unload_or_load(self) -> bool:
@@ -199,6 +201,13 @@ class Reference:
             self.wake()
         elif self.ready == item[2][0]:
             self.jobs.append(Work(item[2][0], self.now + item[2][1], None))
+        return True
+
+    def release(self) -> bool:
+        """What the end of a response means to the proxy."""
+        if not self.ended:
+            return False
+        self.answer(*self.ended.pop(0))
         return True
 
     def probe(self) -> bool:
@@ -520,7 +529,7 @@ class Reference:
         jobs, self.jobs = self.jobs, []
         for job in jobs:
             if job.trip is not None:
-                self.answer(job.trip, "broken")
+                self.ended.append((job.trip, "broken"))
 
     def load(self) -> None:
         assert self.goal is not None and self.ready is None
