@@ -134,6 +134,7 @@ class Client:
     end_s: float = -1.0
     activation: Activation | None = None
     held: bool = False
+    left_a_hold: bool = False
     job: Job | None = None
     member: str = ""
     on_end: Callable[[], None] = lambda: None
@@ -161,7 +162,7 @@ class Client:
             return
         assert self.activation is not None
         if self.held:
-            self.held = False
+            self.held, self.left_a_hold = False, True
             self._end("gone")
             self.desk.pool.leave(self.activation)
         else:
