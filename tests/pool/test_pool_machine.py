@@ -49,7 +49,7 @@ class PoolMachine(RuleBasedStateMachine):
     """Everything is asked for at the present instant, and happens when time goes on."""
 
     @initialize(
-        times=st.fixed_dictionaries({name: loads for name in MEMBERS}),
+        times=st.fixed_dictionaries(dict.fromkeys(MEMBERS, loads)),
         chosen=options,
         waking=sometimes(st.just("random"), "joining"),
         seed=st.integers(0, 3),
