@@ -32,7 +32,7 @@ class Fields:
         self.path = path
         self.notes = notes
         self._read: set[str] = set()
-        self._below: list[Fields] = []
+        self._below: dict[Path, Fields] = {}
 
     def __contains__(self, key: str) -> bool:
         return not is_null(self.node.values.get(key))
@@ -59,7 +59,7 @@ class Fields:
         self.notes.add(kind, self.place_of(key), (*self.path, key), message)
 
     def leave(self, *keys: str) -> None:
-        """Count ``keys`` as read: they say nothing about the scenario, or somebody else notes it."""
+        """Count ``keys`` as read: they say nothing that matters here, or somebody else notes it."""
         self._read.update(keys)
 
     def ignore(self, key: str, why: str) -> None:
@@ -73,7 +73,7 @@ class Fields:
         for key in self.node.values:
             if key not in self._read:
                 self.ignore(key, "podsim does not model it")
-        for below in self._below:
+        for below in self._below.values():
             below.ignore_unread()
 
     def text(self, key: str) -> str | None:
@@ -94,7 +94,8 @@ class Fields:
             return value
         if isinstance(value, str) and value.lower() in _YES | _NO:
             return value.lower() in _YES
-        return self._wrong(key, "true or false", value)
+        self._wrong(key, "true or false", value)
+        return None
 
     def whole(self, key: str, low: int, high: int) -> int | None:
         """A whole number from ``low`` to ``high``."""
@@ -103,7 +104,8 @@ class Fields:
             return None
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
-        return self._wrong(key, f"a whole number from {low} to {high}", value)
+        self._wrong(key, f"a whole number from {low} to {high}", value)
+        return None
 
     def duration_s(self, key: str, low_s: float = 0.0) -> float | None:
         """Seconds of a duration as Go writes it: ``300s``, ``1h30m``, ``1.5s``."""
@@ -114,7 +116,8 @@ class Fields:
         if value == 0 and not isinstance(value, bool):
             seconds = 0.0
         if seconds is None or not low_s <= seconds <= 366 * 86400.0:
-            return self._wrong(key, "a duration such as 300s or 1h30m", value)
+            self._wrong(key, "a duration such as 300s or 1h30m", value)
+            return None
         return seconds
 
     def one_of(self, key: str, known: Sequence[str]) -> str | None:
@@ -122,7 +125,7 @@ class Fields:
         value = self._scalar(key, "text")
         if value is None or value in known:
             return None if value is None else str(value)
-        self.fault(key, f"unknown value {_short(value)}{suggestion(str(value), known)}")
+        self.fault(key, f"unknown value {describe(value)}{suggestion(str(value), known)}")
         return None
 
     def texts(self, key: str) -> list[str]:
@@ -146,7 +149,7 @@ class Fields:
         below = self.child(key)
         if below is None:
             return {}
-        pairs = ((name, below.text(name)) for name in below.node.values)
+        pairs = [(name, below.text(name)) for name in below.node.values]
         return {name: text for name, text in pairs if text is not None}
 
     def child(self, key: str) -> "Fields | None":
@@ -169,9 +172,10 @@ class Fields:
                 self._expected(item, (key, index), "a mapping")
 
     def _enter(self, node: Mapping, steps: Path) -> "Fields":
-        below = Fields(node, (*self.path, *steps), self.notes)
-        self._below.append(below)
-        return below
+        # Entered twice, for two objects that refer to this one, it remembers what was read.
+        if steps not in self._below:
+            self._below[steps] = Fields(node, (*self.path, *steps), self.notes)
+        return self._below[steps]
 
     def _items(self, key: str) -> list[Node]:
         self._read.add(key)
@@ -196,7 +200,7 @@ class Fields:
         self.notes.fault(node.place, (*self.path, *steps), f"must be {what}; got {found}")
 
     def _wrong(self, key: str, what: str, value: object) -> None:
-        self.fault(key, f"must be {what}; got {_short(value)}")
+        self.fault(key, f"must be {what}; got {describe(value)}")
 
 
 def go_duration_s(text: str) -> float | None:
@@ -211,7 +215,3 @@ def go_duration_s(text: str) -> float | None:
         unit = part.lstrip("0123456789.")
         total_s += float(part.removesuffix(unit)) * _GO_UNITS_S.get(unit, 1e-9)
     return total_s
-
-
-def _short(value: object) -> str:
-    return describe(value)

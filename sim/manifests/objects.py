@@ -46,7 +46,9 @@ class Objects:
     """All objects of an import, by kind, in the order of the files."""
 
     notes: Notes
-    found: dict[str, list[Object]] = field(default_factory=lambda: {kind: [] for kind in TRANSLATED})
+    found: dict[str, list[Object]] = field(
+        default_factory=lambda: {kind: [] for kind in TRANSLATED}
+    )
 
     def find(self, kind: str, name: str, referrer: Object) -> Object | None:
         """The object of ``kind`` with ``name`` in the namespace of ``referrer``."""

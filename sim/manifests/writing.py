@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from math import isfinite
 from textwrap import wrap
 from typing import Any, Final, TypeAlias
 
@@ -115,7 +116,14 @@ def _flow(value: Plain) -> str:
         return value if _is_plain(value) else _quoted(value)
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
+    if isinstance(value, float) and not isfinite(value):
+        return f"{value}".replace("inf", ".inf").replace("nan", ".nan")
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def seconds(duration_s: float) -> str:
+    """A duration as scenarios have it: ``300s``."""
+    return f"{duration_s:.9g}s"
 
 
 def _is_plain(text: str) -> bool:
@@ -132,9 +140,7 @@ def _is_plain(text: str) -> bool:
 
 def _quoted(text: str) -> str:
     written = json.dumps(text, ensure_ascii=False)
-    return "".join(
-        mark if mark.isprintable() else f"\\U{ord(mark):08x}" for mark in written
-    )
+    return "".join(mark if mark.isprintable() else f"\\U{ord(mark):08x}" for mark in written)
 
 
 def _printable(text: str) -> str:
