@@ -1,6 +1,6 @@
 """ModelPool to a pool: models that take turns on one slot of GPUs."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,21 +61,22 @@ def _member(reference: Fields, pool: Pool, objects: Objects, taken: dict[str, Ob
     pool.members.append(service)
 
 
-def block(pool: Pool, engines: dict[str, Engine], called: Callable[[Object], str]) -> Block:
-    """The block under ``pools``; ``engines`` by name of the backend, which ``called`` gives."""
+def block(pool: Pool, called: Mapping[str, str], engines: Mapping[str, Engine]) -> Block:
+    """The block under ``pools``.
+
+    ``called`` says by the name of a service how its backend is called, and
+    ``engines`` by that name what it runs.
+    """
     spec = pool.manifest.spec
     written, of_members = Block(), Block()
-    for service in pool.members:
-        name = called(service)
-        of_members.add(name, _times(engines[name]), "")
-    written.add("members", of_members, "spec.members; times to load follow from the engines")
-    policy = _swap_policy(spec)
-    default = spec.name("default")
-    names = {service.name: called(service) for service in pool.members}
-    if default is not None and default not in names:
-        spec.fault("default", f"{default!r} is no member of the pool: {', '.join(names)}")
+    for name in called.values():
+        of_members.add(name, *_times(engines[name]))
+    written.add("members", of_members)
+    policy, default = _swap_policy(spec), spec.name("default")
+    if default is not None and default in called:
+        written.add("default", called[default], spec.origin("default"))
     elif default is not None:
-        written.add("default", names[default], spec.origin("default"))
+        spec.fault("default", f"{default!r} is no member of the pool: {', '.join(called)}")
     if policy is not None:
         written.add("swapPolicy", policy, spec.origin("swapPolicy"))
     if policy == RECLAIM and default is None:
@@ -87,11 +88,11 @@ def block(pool: Pool, engines: dict[str, Engine], called: Callable[[Object], str
     return written
 
 
-def _times(engine: Engine) -> dict[str, object]:
-    """How long a member loads: computed where its weights are known, else assumed."""
+def _times(engine: Engine) -> tuple[dict[str, object], str]:
+    """How long a member loads, and why: computed where its weights are known, else assumed."""
     if engine.knows_weights:
-        return {"swap": {"method": METHODS[engine.kind]}}
-    return {"load": seconds(ASSUMED_LOAD_S)}
+        return {"swap": {"method": METHODS[engine.kind]}}, "computed from the weights"
+    return {"load": seconds(ASSUMED_LOAD_S)}, "assumed: the weights are unknown"
 
 
 def _swap_policy(spec: Fields) -> str | None:

@@ -14,7 +14,6 @@ from sim.scenario.suggest import suggestion
 
 CLASSIFICATION_HEADER: Final = "x-llmkube-classification"
 COMPLEXITY_HEADER: Final = "x-llmkube-task-complexity"
-TEAM_HEADER: Final = "x-llmkube-team"
 DEFAULT_BUDGET_WINDOW_S: Final = 3600
 
 COMPLEXITIES: Final = ("simple", "moderate", "complex")
@@ -54,8 +53,9 @@ class Router:
     backends: dict[str, Backend] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
     settings: Block = field(default_factory=Block)
-    replicas: int = 1
-    leaves_replicas: int = 1
+    proxy: Block = field(default_factory=Block)
+    proxies: int = 1
+    default_route: str | None = None
 
     def backend_of(self, service: Object) -> Backend | None:
         """The backend that serves with ``service``."""
@@ -81,7 +81,7 @@ class _Translation:
     def router(self) -> Router:
         """Everything that the manifest says."""
         router = Router(f"{self._manifest.kind} {self._manifest.name}")
-        proxy = self._proxy(router)
+        self._proxy(router)
         for backend in self._spec.children("backends"):
             self._backend(backend, router)
         if "backends" not in self._spec:
@@ -89,25 +89,22 @@ class _Translation:
         for rule in self._spec.children("rules"):
             self._rule(rule, router)
         self._default_route(router)
-        if not proxy.empty:
-            router.settings.add("proxy", proxy)
         self._policy(router)
         if self._spec.one_of("dataPlane", ("Proxy", "Gateway")) == "Gateway":
             message = "the Envoy AI Gateway is not modelled; requests take LLMKube's own proxy"
             self._spec.note(NoteKind.WARNING, "dataPlane", message)
         return router
 
-    def _proxy(self, router: Router) -> Block:
-        block, proxy = Block(), self._spec.child("proxy")
+    def _proxy(self, router: Router) -> None:
+        proxy = self._spec.child("proxy")
         if proxy is None:
-            return block
+            return
         for key in ("responseHeaderTimeout", "quarantineDuration"):
             duration_s = proxy.duration_s(key)
             if duration_s:
-                block.add(key, seconds(duration_s), proxy.origin(key))
-        router.replicas = proxy.whole("replicas", 1, MAX_PROXIES) or 1
+                router.proxy.add(key, seconds(duration_s), proxy.origin(key))
+        router.proxies = proxy.whole("replicas", 1, MAX_PROXIES) or 1
         self._ring = balancing.has_ring(proxy.text("image"))
-        return block
 
     def _backend(self, backend: Fields, router: Router) -> None:
         name = backend.name("name")
@@ -214,7 +211,8 @@ class _Translation:
     def _default_route(self, router: Router) -> None:
         name = self._spec.name("defaultRoute")
         if name is not None and name in self._called:
-            router.settings.add("defaultRoute", self._called[name], "spec.defaultRoute")
+            router.default_route = self._called[name]
+            router.settings.add("defaultRoute", router.default_route, "spec.defaultRoute")
         elif name is not None and name in self._external:
             message = "left out: it is outside of the cluster, and podsim answers 503 instead"
             self._spec.note(NoteKind.WARNING, "defaultRoute", message)
