@@ -21,7 +21,7 @@ from sim.cli.interruption import interruptible
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 
 VERBS: Final = ("init", "import", "validate", "list", "run", "bench")
-"""In the order of a working day; ``sim.cli.verbs.<verb>`` holds ``command``, ``import_`` that of import."""
+"""In the order of a working day; ``sim.cli.verbs.<verb>`` holds ``command``."""
 
 # What a file system may answer to a user's path; any other OSError is a bug of ours.
 FILE_TROUBLES: Final = frozenset(
@@ -55,7 +55,7 @@ class Verbs(click.Group):
         """Import the verb; None for a word that is not one."""
         if cmd_name not in VERBS:
             return None
-        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name  # import_
         command: click.Command = import_module(f"sim.cli.verbs.{module}").command
         return command
 

@@ -111,6 +111,7 @@ class Fleet:
         self._notes.add(NoteKind.SKIPPED, skipped.place, (), message)
 
     def pool_of(self, member: Object) -> Pool | None:
+        """The pool that a service is a member of."""
         return next((each for each in self.pools if member in each.members), None)
 
     def _slot_labels(self, member: Object) -> dict[str, str]:

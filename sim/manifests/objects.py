@@ -15,6 +15,7 @@ GROUP: Final = "inference.llmkube.dev/"
 ROUTER, POOL, SERVICE, MODEL = "ModelRouter", "ModelPool", "InferenceService", "Model"
 TRANSLATED: Final = (ROUTER, POOL, SERVICE, MODEL)
 OTHERS_OF_THE_GROUP: Final = ("GPUQuota", "LoRAAdapter")
+ENVELOPE: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 DEFAULT_NAMESPACE: Final = "default"
 
 
@@ -46,6 +47,8 @@ class Objects:
     """All objects of an import, by kind, in the order of the files."""
 
     notes: Notes
+    complete: bool = True
+    """Whether every file could be read: what is missing may stand in one that could not."""
     found: dict[str, list[Object]] = field(
         default_factory=lambda: {kind: [] for kind in TRANSLATED}
     )
@@ -76,6 +79,7 @@ def read(manifests: Iterable[Manifest], notes: Notes) -> Objects:
             documents = parse_documents(manifest.text, manifest.source)
         except ScenarioError as error:
             notes.faults.extend(error.faults)
+            objects.complete = False
             continue
         if not documents:
             notes.fault(Place(manifest.source), (), "the file has no objects")
@@ -124,9 +128,10 @@ def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
 
 def _spec(document: Mapping, path: Path, notes: Notes) -> Fields:
     whole = Fields(document, path, notes)
-    whole.leave("apiVersion", "kind", "metadata", "status")
+    for key in document.values:
+        if key not in ENVELOPE:
+            whole.ignore(key, "no object of this group has it")
     spec = whole.child("spec")
     if spec is None and "spec" not in whole:
         notes.fault(document.place, (*path, "spec"), "is missing")
-    whole.ignore_unread()  # what stands beside spec; whoever translates spec lists what it leaves
     return spec or Fields(Mapping({}, {}, document.place), (*path, "spec"), notes)

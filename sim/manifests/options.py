@@ -15,6 +15,11 @@ from sim.manifests.names import weight_format
 from sim.manifests.writing import Plain
 from sim.scenario.nodes import Place
 
+MAX_SHORT: Final = 3
+"""Letters of a flag with one hyphen, such as -kvu."""
+
+_SHELLS: Final = frozenset(("sh", "bash", "ash", "dash"))
+
 
 class NotModelledError(Exception):
     """podsim has nothing like this value; ``args[0]`` says what it does instead."""
@@ -47,6 +52,11 @@ class Flag(NamedTuple):
     name: str
     value: str | None
     place: Place
+
+    @property
+    def written(self) -> str:
+        """As on the command line, without its value."""
+        return f"-{self.name}" if len(self.name) <= MAX_SHORT else f"--{self.name}"
 
 
 # vLLM: 32k is 32,000 and 32K is 32,768.
@@ -197,7 +207,7 @@ def flags(words: Iterable[Word], known: Mapping[str, Option]) -> Iterator[Flag]:
 
     A shell's whole line in one word is taken apart.
     """
-    apart = [single for word in words for single in _split(word)]
+    apart = [single for word in _without_shell(words) for single in _split(word)]
     position = 0
     while position < len(apart):
         word = apart[position]
@@ -218,6 +228,14 @@ def flags(words: Iterable[Word], known: Mapping[str, Option]) -> Iterator[Flag]:
             position += 1
         else:
             yield Flag(name, None, word.place)
+
+
+def _without_shell(words: Iterable[Word]) -> list[Word]:
+    """``words`` without ``sh -c`` before them: that flag is the shell's."""
+    kept = list(words)
+    if kept and kept[0].text.rsplit("/", 1)[-1] in _SHELLS:
+        kept = kept[2:] if len(kept) > 1 and _is_flag(kept[1].text) else kept[1:]
+    return kept
 
 
 def _is_flag(text: str) -> bool:

@@ -135,7 +135,8 @@ class _Reading:
         self._service = service
         self._model = model
         self._notes = notes
-        self._served: list[str] = [service.name]  # what may say which model it is, worst first
+        self._named: list[str] = []  # by flags, such as --model
+        self._words: list[str] = []
 
     def kind(self) -> str:
         """The kind of engine that comes nearest to the runtime."""
@@ -153,8 +154,7 @@ class _Reading:
 
     def settings(self, engine: Engine) -> None:
         """What fields and command lines set, and the model with its format."""
-        if engine.kind != "vllm":
-            engine.settings["kind"] = Setting(engine.kind, self._kind_reason())
+        engine.settings["kind"] = Setting(engine.kind, self._kind_reason())
         found = dict(self._from_fields(engine.kind))
         found.update(self._from_command_lines(engine.kind))
         weights = found.pop("weightDtype", None)
@@ -198,19 +198,18 @@ class _Reading:
     def _flag(self, flag: Flag, key: str, options: Options) -> Iterator[tuple[str, Setting]]:
         path = (*self._spec.path, key)
         option = options.get(flag.name)
-        if not flag.name or flag.name in MODEL_FLAGS:
-            if flag.value is not None:
-                self._served.append(flag.value)
+        if flag.value is not None and flag.name in ("", *MODEL_FLAGS):
+            # A flag is surer than a word, which may be a program or a subcommand.
+            (self._named if flag.name else self._words).append(flag.value)
         elif option is None:
-            shown = f"{flag.name} {flag.value}" if flag.value is not None else flag.name
-            message = f"podsim does not model the option {shown}"
+            message = f"podsim does not model the option {flag.written}"
             self._notes.add(NoteKind.IGNORED, flag.place, path, message)
         elif flag.value is None:
-            self._notes.fault(flag.place, path, f"the option {flag.name} needs a value")
+            self._notes.fault(flag.place, path, f"the option {flag.written} needs a value")
         else:
             value = self._value(option, flag.value, flag.place, (*path, flag.name))
             if value is not None:
-                yield option.key, Setting(value, f"{flag.name} in spec.{key}")
+                yield option.key, Setting(value, f"{flag.written} in spec.{key}")
 
     def _value(self, option: Option, text: str, place: Place, path: tuple[str | int, ...]) -> Plain:
         try:
@@ -225,7 +224,7 @@ class _Reading:
         texts = self._model_texts()
         known = next(filter(None, (names.model_named(text) for _, text in texts)), None)
         if known is None:
-            called = texts[0][1] if texts else self._service.name
+            called = texts[0][1] if self._model is None else self._source or self._model.name
             engine.to_add.append(f"{_NO_MODEL}{_CAPACITY[engine.kind]}. It is {called}.")
             message = f"engine {self._service.name}: {_NO_MODEL}{_CAPACITY[engine.kind]}"
             self._notes.add(
@@ -251,16 +250,19 @@ class _Reading:
         return [] if not text else [(f"{self._model_name} spec.quantization", text)]
 
     @property
+    def _source(self) -> str | None:
+        return None if self._model is None else self._model.spec.text("source")
+
+    @property
     def _model_name(self) -> str:
         return "" if self._model is None else f"{MODEL} {self._model.name}"
 
     def _model_texts(self) -> list[tuple[str, str]]:
         """What may say which model it is, best first, and where that stands."""
-        texts = [("the command line", text) for text in reversed(self._served[1:])]
+        texts = [("the command line", text) for text in (*self._named[::-1], *self._words[::-1])]
         if self._model is not None:
-            source = self._model.spec.text("source")
-            if source:
-                texts.append((f"{self._model_name} spec.source", source))
+            if self._source:
+                texts.append((f"{self._model_name} spec.source", self._source))
             texts.append(("spec.modelRef", self._model.name))
         return [*texts, ("its name", self._service.name)]
 

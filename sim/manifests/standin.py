@@ -5,9 +5,11 @@ model and the headers that the rule asks for.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from sim.manifests.router import CLASSIFICATION_HEADER, COMPLEXITY_HEADER, Router
+from sim.manifests.service import Engine
 from sim.manifests.writing import Plain
 
 REQUESTS_PER_S: Final = 0.2
@@ -17,7 +19,7 @@ PROMPT_SHARE: Final = 0.5
 OUTPUT_SHARE: Final = 0.25
 """Of the context of an engine that is too small for these lengths."""
 
-AGENTS: Final = 4
+AGENTS_PER_REPLICA: Final = 4
 AGENT_CONTEXT_TOKENS: Final = 128_000
 AGENT_CONTEXT_SHARE: Final = 0.75
 LEAST_AGENT_CONTEXT_TOKENS: Final = 64_000
@@ -35,16 +37,15 @@ class StandIn(NamedTuple):
     why: str
 
 
-def workloads(router: Router, contexts: dict[str, int | None]) -> list[StandIn]:
+def workloads(router: Router, engines: Mapping[str, Engine]) -> list[StandIn]:
     """One workload per rule, and one for the default route if a request can get there.
 
-    ``contexts`` says by backend how long a sequence may be, in tokens; None
-    where nobody says it.
+    ``engines`` by the name of the backend: lengths fit into their contexts.
     """
     found = [
         StandIn(
             rule.name,
-            _workload(rule.backends, router, contexts) | _asked_for(rule.match),
+            _workload(rule.backends, router, engines) | _asked_for(rule.match),
             f"stands in for the requests of rule {rule.name}",
         )
         for rule in router.rules
@@ -53,19 +54,20 @@ def workloads(router: Router, contexts: dict[str, int | None]) -> list[StandIn]:
     names = {rule.name for rule in router.rules}
     if default is not None and DEFAULT_ROUTE not in names and all(r.match for r in router.rules):
         why = "stands in for the requests that match no rule"
-        found.append(StandIn(DEFAULT_ROUTE, _workload([default], router, contexts), why))
+        found.append(StandIn(DEFAULT_ROUTE, _workload([default], router, engines), why))
     return found
 
 
 def _workload(
-    backends: list[str], router: Router, contexts: dict[str, int | None]
+    backends: list[str], router: Router, engines: Mapping[str, Engine]
 ) -> dict[str, Plain]:
     placements = [router.backends[name].placement for name in backends]
-    known = [tokens for name in backends if (tokens := contexts[name]) is not None]
+    contexts = [engines[name].context_tokens for name in backends]
+    known = [tokens for tokens in contexts if tokens is not None]
     context = min(known, default=None)
     if any(placement is not None and placement.keeps_sessions for placement in placements):
         if context is None or context >= LEAST_AGENT_CONTEXT_TOKENS:
-            return _agents(context)
+            return _agents(context, engines[backends[0]].replicas)
         return _requests(context) | {"sessionKeys": "per-request"}
     return _requests(context)
 
@@ -84,9 +86,13 @@ def _requests(context: int | None) -> dict[str, Plain]:
     }
 
 
-def _agents(context: int | None) -> dict[str, Plain]:
+def _agents(context: int | None, replicas: int) -> dict[str, Plain]:
     """Agents of set A, whose sessions end before the engine's context does."""
-    agents: dict[str, Plain] = {"kind": "agents", "agents": AGENTS, "set": "A"}
+    agents: dict[str, Plain] = {
+        "kind": "agents",
+        "agents": AGENTS_PER_REPLICA * replicas,
+        "set": "A",
+    }
     room = AGENT_CONTEXT_TOKENS if context is None else int(context * AGENT_CONTEXT_SHARE)
     if room < AGENT_CONTEXT_TOKENS:
         agents["maxContext"] = room

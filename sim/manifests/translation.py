@@ -50,9 +50,13 @@ def translate(
     notes = Notes()
     sources = [manifest.source for manifest in manifests]
     taken = [] if workload is None else _taken(workload, notes)
-    fleet = Fleet(objects.read(manifests, notes), gpu)
-    scenario = _Layout(fleet, notes).scenario(sources, taken)
-    notes.refuse(sources)
+    found = objects.read(manifests, notes)
+    if not found.complete:  # every reference to a file that cannot be read would be a fault
+        notes.refuse(sources)
+    fleet = Fleet(found, gpu)
+    layout = _Layout(fleet, notes)
+    notes.refuse(sources)  # what is left to do needs every name to have its object
+    scenario = layout.scenario(sources, taken)
     return Imported(document(scenario), notes.in_order(sources))
 
 
@@ -77,6 +81,7 @@ class _Layout:
     def __init__(self, fleet: Fleet, notes: Notes) -> None:
         self._fleet = fleet
         self._notes = notes
+        self._pools = self._pool_blocks()
 
     def scenario(self, sources: list[str], taken: list[Entry]) -> Block:
         """The whole file; ``taken`` are the blocks of a workload file."""
@@ -90,9 +95,8 @@ class _Layout:
         block.entries += [each for each in traffic if each.key in FIRST]
         block.add("engines", self._engines())
         block.add("backends", self._backends())
-        pools = self._pools()
-        if not pools.empty:
-            block.add("pools", pools)
+        if not self._pools.empty:
+            block.add("pools", self._pools)
         block.add("router", self._router(), f"{self._fleet.router.origin}.")
         block.entries += [each for each in traffic if each.key not in FIRST]
         return block
@@ -120,7 +124,7 @@ class _Layout:
             backend.service.spec.note(NoteKind.WARNING, "replicas", message)
             replicas = 1
         if replicas > 1:
-            block.add("replicas", replicas, "spec.replicas")
+            block.add("replicas", replicas, f"{SERVICE} {backend.service.name} spec.replicas")
         if backend.capabilities:
             block.add("capabilities", backend.capabilities)
         if backend.timeout_s:
@@ -133,7 +137,7 @@ class _Layout:
             block.add("policy", {"kind": "random"}, why)
         return block
 
-    def _pools(self) -> Block:
+    def _pool_blocks(self) -> Block:
         block, owners = Block(), dict[str, Pool]()
         for found in self._fleet.pools:
             manifest = found.manifest
@@ -160,10 +164,8 @@ class _Layout:
         return block
 
     def _stand_ins(self) -> list[Entry]:
-        engines = self._fleet.engines
-        contexts = {name: engine.context_tokens for name, engine in engines.items()}
         block = Block()
-        for each in standin.workloads(self._fleet.router, contexts):
+        for each in standin.workloads(self._fleet.router, self._fleet.engines):
             block.add(each.name, each.workload, each.why)
         why = (
             "Manifests say nothing about traffic. These STAND IN for it: replace them by workloads "
