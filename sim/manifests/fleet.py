@@ -114,9 +114,9 @@ class Fleet:
         """The pool that a service is a member of."""
         return next((each for each in self.pools if member in each.members), None)
 
-    def _slot_labels(self, member: Object) -> dict[str, str]:
+    def _slot_labels(self, member: Object) -> dict[str, str] | None:
         found = self.pool_of(member)
-        return {} if found is None else found.labels
+        return None if found is None else found.labels
 
     @property
     def name(self) -> str:

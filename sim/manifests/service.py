@@ -38,7 +38,9 @@ _DEFAULT_RUNTIME: Final = "llamacpp"
 _NO_MODEL: Final = (
     "the catalogue does not know the model: give model (`podsim list models`), or stepTime and "
 )
-_NO_GPU: Final = "no label names the GPU: give gpu (`podsim list gpus`), or import with --gpu"
+_NO_GPU: Final = (
+    "names a GPU that podsim knows: give gpu (`podsim list gpus`) or use --gpu"
+)
 _CAPACITY: Final = {"vllm": "kvBlocks", "llamacpp": "ctxSize"}
 
 
@@ -90,18 +92,19 @@ class Engine:
 
 
 def translate(
-    service: Object, objects: Objects, gpu: str | None, slot_labels: dict[str, str]
+    service: Object, objects: Objects, gpu: str | None, slot_labels: dict[str, str] | None
 ) -> Engine:
     """The engine of ``service``.
 
-    ``gpu`` is the catalogue's name of the GPU whatever labels say; the labels
-    of a pool's slot are asked where the service has none.
+    ``gpu`` is the catalogue's name of the GPU whatever labels say. A member of
+    a pool has one pod, and the labels of the slot are asked where the service
+    has none; ``slot_labels`` is None for any other service.
     """
     model = _model(service, objects)
     reading = _Reading(service, model, objects.notes)
-    engine = Engine(service, reading.kind(), _replicas(service.spec))
+    engine = Engine(service, reading.kind(), _replicas(service.spec, slot_labels is not None))
     reading.settings(engine)
-    reading.gpus(engine, gpu, slot_labels)
+    reading.gpus(engine, gpu, slot_labels or {})
     service.spec.ignore_unread()
     return engine
 
@@ -118,13 +121,23 @@ def _model(service: Object, objects: Objects) -> Object | None:
     return model
 
 
-def _replicas(spec: Fields) -> int:
+def _replicas(spec: Fields, pooled: bool) -> int:
     replicas = spec.whole("replicas", 0, MAX_REPLICAS)
     spec.ignore("autoscaling", "the number of pods is fixed")
+    if pooled:
+        if replicas is not None and replicas > 1:
+            spec.note(NoteKind.WARNING, "replicas", "a member of a pool has one pod")
+        return 1
     if replicas == 0:
         message = "a service of no pods serves nobody; 1 is assumed"
         spec.note(NoteKind.WARNING, "replicas", message)
     return replicas or 1
+
+
+def _origin(origin: str, text: str, value: Plain) -> str:
+    """Where a value is from, and how it stands there if otherwise."""
+    same = text in (str(value), str(value).lower()) or isinstance(value, bool)
+    return origin if same else f"{origin}: {text}"
 
 
 class _Reading:
@@ -164,13 +177,16 @@ class _Reading:
     def _kind_reason(self) -> str:
         for key in ("runtime", "image"):
             if key in self._spec:
-                return f"spec.{key}"
+                text = self._spec.text(key) or ""
+                return f"spec.{key}" + ("" if text in _KINDS else f": {text}")
         return "the default runtime"
 
     def _from_fields(self, kind: str) -> Iterator[tuple[str, Setting]]:
         options = OPTIONS[kind]
         if kind == "llamacpp":
             yield from self._fields(self._spec, LLAMACPP_FIELDS, options)
+            if self._spec.text("cacheTypeV") != self._spec.text("cacheTypeK"):
+                self._spec.ignore("cacheTypeV", "values are stored as keys are (cacheTypeK)")
             return
         config = self._spec.child("vllmConfig")
         if config is not None:
@@ -187,7 +203,7 @@ class _Reading:
             option, path = options[flag_of(key)], (*fields.path, key)
             value = self._value(option, text, fields.place_of(key), path)
             if value is not None:
-                yield option.key, Setting(value, fields.origin(key))
+                yield option.key, Setting(value, _origin(fields.origin(key), text, value))
 
     def _from_command_lines(self, kind: str) -> Iterator[tuple[str, Setting]]:
         for key in COMMAND_LINES:
@@ -209,7 +225,8 @@ class _Reading:
         else:
             value = self._value(option, flag.value, flag.place, (*path, flag.name))
             if value is not None:
-                yield option.key, Setting(value, f"{flag.written} in spec.{key}")
+                why = _origin(f"{flag.written} in spec.{key}", flag.value, value)
+                yield option.key, Setting(value, why)
 
     def _value(self, option: Option, text: str, place: Place, path: tuple[str | int, ...]) -> Plain:
         try:
@@ -272,8 +289,10 @@ class _Reading:
         if found is not None:
             engine.settings["gpu"] = found
         else:
-            engine.to_add.append(f"{_NO_GPU}.")
-            message = f"engine {self._service.name}: {_NO_GPU}"
+            labels = ", ".join({**slot_labels, **self._spec.labels("nodeSelector")}.values())
+            missing = f"no node label{labels and f' ({labels})'} {_NO_GPU}"
+            engine.to_add.append(f"{missing}.")
+            message = f"engine {self._service.name}: {missing}"
             self._notes.add(
                 NoteKind.TO_ADD, self._service.place, self._service.spec.path[:1], message
             )

@@ -115,6 +115,6 @@ def _asked_for(match: dict[str, Plain]) -> dict[str, Plain]:
 
 
 def _example(pattern: str) -> str:
-    """A name that a glob pattern matches: ``qwen3-*`` has ``qwen3-x``."""
+    """A name that a glob pattern matches: ``assistant`` of ``assistant*``."""
     text = re.sub(r"\[([^]!^])[^]]*\]", r"\1", pattern)
-    return text.replace("*", "x").replace("?", "x")
+    return text.replace("*", "").replace("?", "x") or "x"

@@ -119,10 +119,6 @@ class _Layout:
         block = Block()
         block.add("engine", engine_name(backend.service))
         replicas = self._fleet.engines[backend.name].replicas
-        if replicas > 1 and self._fleet.pool_of(backend.service) is not None:
-            message = "a member of a pool has one pod"
-            backend.service.spec.note(NoteKind.WARNING, "replicas", message)
-            replicas = 1
         if replicas > 1:
             block.add("replicas", replicas, f"{SERVICE} {backend.service.name} spec.replicas")
         if backend.capabilities:
