@@ -72,9 +72,9 @@ class Evidence:
 
     def __init__(self, result: RunResult) -> None:
         self.facts = result.facts
-        self.requests = Columns(result.requests_table)
-        self.placements = Columns(result.placements_table)
-        self.pods = Columns(result.pods_table)
+        self.requests = Columns(result.tables.requests)
+        self.placements = Columns(result.tables.placements)
+        self.pods = Columns(result.tables.pods)
 
     @cached_property
     def status(self) -> Texts:

@@ -21,6 +21,11 @@ BOUNDARY_TOLERANCE_S: Final = 1e-9
 """An arrival at most this long after a step boundary counts as at the boundary."""
 
 
+def instant(time_s: float) -> float:
+    """``time_s`` to the nanosecond: sums of floats that mean one instant become one float."""
+    return round(time_s, 9)
+
+
 class Order:
     """The order of events at one instant (ARCHITECTURE.md, "Time and order").
 
@@ -30,16 +35,18 @@ class Order:
     WINDOW: Final = -1  # opens before anything else happens: the window is half-open
     STEP_END: Final = 0
     FAULT: Final = 1
-    IDLE_PROBE: Final = 2
-    READINESS: Final = 3
-    SWAP_BOUND: Final = 4
-    HOLD_EXPIRY: Final = 5
-    RECLAIM: Final = 6
-    POLL: Final = 7
-    ARRIVAL: Final = 8
-    PLANNING: Final = 9
-    OBSERVATION: Final = 10
-    CLIENT_TIMEOUT: Final = 11
+    RELEASE: Final = 2  # what the ends of responses mean to rules and pools
+    IDLE_PROBE: Final = 3
+    READINESS: Final = 4
+    SWAP_BOUND: Final = 5
+    HOLD_EXPIRY: Final = 6
+    LATE_SWAP_BOUND: Final = 7  # of pools that handle holds first, as some did
+    RECLAIM: Final = 8
+    POLL: Final = 9
+    ARRIVAL: Final = 10
+    PLANNING: Final = 11
+    OBSERVATION: Final = 12
+    CLIENT_TIMEOUT: Final = 13
 
 
 class Kernel(simpy.Environment):
@@ -64,6 +71,23 @@ class Kernel(simpy.Environment):
         Equal times and orders run in the order in which they were asked for.
         """
         heappush(self._heap, (time_s, order, next(self._eid), callback))
+
+    def at_instant(self, time_s: float, order: int, callback: Callback) -> None:
+        """Call ``callback`` at ``instant(time_s)``, but after what is due just behind it.
+
+        The ends of steps are sums of floats. One of a lower ``order`` that comes
+        less than the tolerance of a boundary later belongs to the same instant.
+        """
+
+        def run() -> None:
+            due_s, due_order, _, _ = self._heap[0] if self._heap else (float("inf"), 0, 0, None)
+            if due_order < order and due_s < time_s + BOUNDARY_TOLERANCE_S:
+                self.at(due_s, order, run)
+            else:
+                callback()
+
+        time_s = max(instant(time_s), self.now_s)
+        self.at(time_s, order, run)
 
     def sleep_until(self, time_s: float, order: int) -> simpy.Event:
         """What a process yields to sleep until ``time_s``."""

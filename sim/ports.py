@@ -1,7 +1,8 @@
 """How siblings call each other without importing each other; ``sim.cluster`` wires them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -60,6 +61,10 @@ class PodTotals:
     preemptions: int = 0
     steps: int = 0
     busy_s: float = 0.0
+    # of a pod that can be down or loading
+    ready_s: float = 0.0
+    loading_s: float = 0.0
+    loads: int = 0
 
 
 class PodPort(Protocol):
@@ -73,8 +78,8 @@ class PodPort(Protocol):
     def cancel(self, attempt: Attempt) -> None:
         """The client has left; what the attempt holds is freed at the end of the step in flight."""
 
-    def published(self, now_s: float) -> Published:
-        """Answer a metrics poll."""
+    def published(self, now_s: float) -> Published | None:
+        """Answer a metrics poll; None when there is nobody to answer it."""
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all that has happened up to ``now_s``, the present instant."""
@@ -84,6 +89,132 @@ class PodPort(Protocol):
 
     def report(self) -> None:
         """Tell the observer, if any, of the step or span in flight, up to its planned end."""
+
+    def stop(self) -> None:
+        """The process ends at this instant: what is in it breaks off, and that was all."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether the engine has nobody: none runs or waits, none that left is still computed."""
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call once, at the end of the step after which it is idle; at once if it is."""
+
+
+class ProcessPort(Protocol):
+    """A pod that is down, loading or ready, as a pool sees it."""
+
+    name: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether the engine has nobody: none runs or waits, none that left is still computed."""
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call once, at the end of the step after which it is idle; at once if it is."""
+
+    def begin_loading(self) -> None:
+        """It is being loaded from now on."""
+
+    def start(self) -> None:
+        """It serves from now on: a fresh engine with nothing in its cache."""
+
+    def stop(self) -> None:
+        """It is down from now on; what is in it breaks off, a load is given up."""
+
+
+@dataclass(slots=True, eq=False)
+class PoolEvent:
+    """A hold, a skip or a swap of a pool: one row of the pools table.
+
+    It is recorded when it begins and filled in when it ends. ``member`` is the
+    one that is wanted or loaded, ``cause`` that of a swap: ``request``,
+    ``reclaim`` or ``initial``. ``result`` of a hold is ``granted``,
+    ``cancelled`` or a ``PoolError``, of a swap ``completed``, ``deadline``,
+    ``error`` or ``cancelled``.
+    """
+
+    kind: str
+    pool: str
+    start_s: float
+    member: str
+    from_member: str | None = None
+    request_id: int | None = None
+    cause: str | None = None
+    end_s: float | None = None
+    result: str | None = None
+    drain_s: float | None = None
+    unload_s: float | None = None
+    load_s: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Activation:
+    """An attempt of a rule at a pooled backend, from its joining to its release.
+
+    The pool calls ``granted`` or ``refused(error)`` once, a ``PoolError``,
+    perhaps before ``join`` returns.
+    """
+
+    request: Request
+    member: str
+    if_idle: bool
+    granted: Callable[[], None]
+    refused: Callable[[str], None]
+    # kept by the pool
+    joined_s: float = 0.0
+    hold_until_s: float = inf
+    event: PoolEvent | None = None
+
+
+class PoolPort(Protocol):
+    """The pool as the proxy sees it."""
+
+    def start(self) -> None:
+        """Called once, at time 0, before anything else."""
+
+    def join(self, activation: Activation) -> None:
+        """An attempt wants its member."""
+
+    def leave(self, activation: Activation) -> None:
+        """The client of a held attempt is gone."""
+
+    def release(self, activation: Activation) -> None:
+        """The response of a granted attempt is over, however it ended."""
+
+    def unreachable(self, member: str) -> None:
+        """A granted attempt could not connect to ``member``."""
+
+    def restart(self) -> None:
+        """The proxy has restarted: those held are refused, the counts are 0."""
+
+    def fail_loads(self, member: str, after_s: float, loads: int) -> None:
+        """The next ``loads`` loads of ``member`` fail ``after_s`` after they begin."""
+
+    def lost(self, member: str) -> None:
+        """The pod of ``member`` is gone; its process has been stopped already."""
+
+
+@dataclass(frozen=True)
+class PoolContext:
+    """What a pool is given: the clock, where rows go, its random streams, its members.
+
+    ``processes`` and ``unload_s`` and ``load_s`` (how long it takes when it
+    works) are by member, in the order of the scenario. ``header_timeout_s`` is
+    the proxy's, infinite for none.
+    """
+
+    kernel: Kernel
+    streams: Streams
+    events: list[PoolEvent]
+    processes: Mapping[str, ProcessPort]
+    unload_s: Mapping[str, float]
+    load_s: Mapping[str, float]
+    header_timeout_s: float
 
 
 class ProxyPort(Protocol):

@@ -2,12 +2,22 @@
 
 import numpy as np
 
-from sim.request import Attempt, Request
+from sim.ports import PoolEvent
+from sim.request import Attempt, FailedAttempt, Request, Retry
 from sim.results.digest import digest
 from sim.results.notices import notices
 from sim.results.result import RunFacts, RunResult
+from sim.results.rows import (
+    Polls,
+    failed_attempts_table,
+    placements_table,
+    pods_table,
+    pools_table,
+    requests_table,
+    retries_table,
+)
 from sim.results.summary import RequestColumns, summarise
-from sim.results.tables import Polls, Tables, placements_table, pods_table, requests_table
+from sim.results.tables import Tables
 
 
 class Recorder:
@@ -16,6 +26,9 @@ class Recorder:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.attempts: list[Attempt] = []
+        self.failed_attempts: list[FailedAttempt] = []
+        self.retries: list[Retry] = []
+        self.pool_events: list[PoolEvent] = []
         self.sample_time_s: list[float] = []
         self.sample_pod: list[int] = []
         self.sample_in_flight: list[int] = []
@@ -52,9 +65,7 @@ class Recorder:
         prompts = (request.prompt for request in self.requests)
         return RunResult(
             facts=facts,
-            requests_table=tables.requests,
-            placements_table=tables.placements,
-            pods_table=tables.pods,
+            tables=tables,
             summary=summary,
             warnings=notices(facts, columns, summary, prompts),
             digest=digest(tables),
@@ -73,4 +84,7 @@ class Recorder:
             requests_table(self.requests, facts.variant, facts.seed),
             placements_table(self.attempts),
             pods_table(polls, facts.pods),
+            failed_attempts_table(self.failed_attempts),
+            retries_table(self.retries),
+            pools_table(self.pool_events),
         )

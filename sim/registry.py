@@ -1,4 +1,4 @@
-"""Families of engines, policies and workloads, found by name through entry points.
+"""Families of engines, policies, pools and workloads, found by name through entry points.
 
 A family ties a spec model (what may be written in a scenario) to its
 implementation with one decorator, so that neither can be registered without
@@ -8,7 +8,8 @@ the other::
     class LeastLoaded: ...
 
 and is published as an entry point in the group ``podsim.engines``,
-``podsim.policies`` or ``podsim.workloads``; the entry point's name is the ``kind`` in the scenario.
+``podsim.policies``, ``podsim.pools`` or ``podsim.workloads``; the entry point's name is the
+``kind`` in the scenario.
 podsim's own families and third-party ones are found in the same way.
 """
 
@@ -73,12 +74,13 @@ class Registry:
 
     engines: Mapping[str, Family]
     policies: Mapping[str, Family]
+    pools: Mapping[str, Family]
     workloads: Mapping[str, Family]
 
 
 def load() -> Registry:
     """Find every registered family."""
-    groups = ("podsim.engines", "podsim.policies", "podsim.workloads")
+    groups = ("podsim.engines", "podsim.policies", "podsim.pools", "podsim.workloads")
     return Registry(*(Families(entry_points(group=group)) for group in groups))
 
 

@@ -7,7 +7,7 @@ come yet is ``None``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from sim.content import Node, Prompt
 
@@ -28,7 +28,9 @@ class HttpStatus:
     OK: Final = 200
     BAD_REQUEST: Final = 400
     CLIENT_CLOSED_REQUEST: Final = 499  # nginx's code for a client that did not wait
+    TOO_MANY_REQUESTS: Final = 429
     SERVER_ERROR: Final = 500
+    BAD_GATEWAY: Final = 502
     UNAVAILABLE: Final = 503
 
 
@@ -45,17 +47,52 @@ class Outcome:
 
 
 class Reason:
-    """Why a request is not where its session was, or why it was refused."""
+    """Why a request is not where its session was, or what a pod did to it."""
 
     BOUND: Final = "bound"
     WAITING: Final = "waiting"
     KV_FULL: Final = "kv_full"
     NOT_READY: Final = "not_ready"
-    NO_READY_POD: Final = "no_ready_pod"  # refused by the proxy: nobody to place it on
     PROMPT_TOO_LONG: Final = "prompt_too_long"  # refused by the pod: more than it can hold
     CONTEXT_EXCEEDED: Final = "context_exceeded"  # broken off by the pod: its shared KV is full
     QUEUE_FULL: Final = "queue_full"  # refused by the pod: it has as many as it may
     LENGTH: Final = "length"  # cut off by the pod: outgrew its KV cache or the model limit
+    BACKEND_ERROR: Final = "backend_error"  # answered so by a scripted fault
+    CONNECTION_REFUSED: Final = "connection_refused"  # there is no process
+    CONNECTION_LOST: Final = "connection_lost"  # broken off: the process has ended
+    TIMEOUT: Final = "timeout"  # given up by the proxy: no first token in time
+
+
+class PoolError:
+    """Why a pool does not let an attempt through to its member."""
+
+    INCUMBENT_BUSY: Final = "incumbent_busy"
+    HOLD_BUDGET: Final = "hold_budget_exceeded"
+    SWAP_DEADLINE: Final = "swap_deadline_exceeded"
+    SWAP_FAILED: Final = "swap_failed"
+    QUEUE_FULL: Final = "pool_queue_full"
+    PROXY_RESTART: Final = "proxy_restart"
+
+
+class RouterError:
+    """Why a backend of a rule is passed over without a pod or a pool having refused."""
+
+    NO_READY_POD: Final = "no_ready_pod"
+    QUARANTINED: Final = "quarantined"
+
+
+class Answer:
+    """What the router calls the errors that it answers itself (router and pools, 6)."""
+
+    POOL_ACTIVATION_TIMEOUT: Final = "pool_activation_timeout"
+    POOL_INCUMBENT_BUSY: Final = "pool_incumbent_busy"
+    POOL_QUEUE_FULL: Final = "pool_queue_full"
+    FAIL_CLOSED: Final = "fail_closed_runtime"
+    ALL_BACKENDS_FAILED: Final = "all_backends_failed"
+    NO_ROUTE: Final = "no_route"
+    BUDGET_EXCEEDED: Final = "budget_exceeded"
+    CLIENT_CLOSED: Final = "client_closed"
+    PROXY_RESTART: Final = "proxy_restart"
 
 
 class RequestView(NamedTuple):
@@ -93,15 +130,20 @@ class Request:
     max_output_tokens: int | None = None
     closes_session: bool = False
     priority: int = 0
-    # filled in by the proxy
+    # filled in by the proxy; a client that tries again sends the same request
     request_id: int = -1
+    tries: int = 0
+    rule: str = ""
     backend: str = ""
     arrival_s: float = 0.0
+    sent_s: float = 0.0  # arrival of the present try
     hold_s: float = 0.0
     end_s: float | None = None
     status: str = Status.IN_FLIGHT
     http_status: int | None = None
     reason: str | None = None
+    retry_after_s: float | None = None
+    trip: Any = None  # the proxy's notes on the present try
     attempts: "list[Attempt]" = field(default_factory=list)
     _view: RequestView | None = None
 
@@ -157,3 +199,34 @@ class Attempt:
     status: str = Status.IN_FLIGHT
     http_status: int | None = None
     end_reason: str | None = None
+
+
+class FailedAttempt(NamedTuple):
+    """A backend of a rule that did not serve: one row of the failed attempts.
+
+    ``number`` is that of the client's try. ``error`` is a word of
+    ``PoolError``, ``RouterError`` or, with the pod, of ``Reason``.
+    """
+
+    request: Request
+    number: int
+    backend: str
+    pod: str | None
+    start_s: float
+    end_s: float
+    error: str
+    http_status: int | None
+
+
+class Retry(NamedTuple):
+    """A try that was not the client's last: one row of the retries."""
+
+    request: Request
+    number: int
+    model: str
+    sent_s: float
+    end_s: float
+    status: str
+    http_status: int | None
+    reason: str | None
+    retry_after_s: float | None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim.cluster import Cluster
+from sim.cluster.cluster import Cluster
 from sim.errors import InvariantError
 from sim.invariants import check_all, check_cheap
 from sim.ports import PodObserver
@@ -72,19 +72,20 @@ class Runs:
     @property
     def requests(self) -> "pd.DataFrame":
         """The requests tables of all runs, one below the other."""
-        return self._stacked("requests_table")
+        return self._stacked("requests")
 
     @property
     def placements(self) -> "pd.DataFrame":
         """The placements tables of all runs, each row with its variant and seed."""
-        frame = self._stacked("placements_table")
-        rows = [run.placements_table.num_rows for run in self.runs]
+        frame = self._stacked("placements")
+        rows = [run.tables.placements.num_rows for run in self.runs]
         frame.insert(0, "variant", np.repeat([run.variant for run in self.runs], rows))
         frame.insert(1, "seed", np.repeat([run.seed for run in self.runs], rows))
         return frame
 
     def _stacked(self, table: str) -> "pd.DataFrame":
-        return arrow.data_frame(arrow.concatenated([getattr(run, table) for run in self.runs]))
+        tables = [getattr(run.tables, table) for run in self.runs]
+        return arrow.data_frame(arrow.concatenated(tables))
 
 
 def run_set(
@@ -186,12 +187,7 @@ class _Task:
 
 
 def _without_rows(result: RunResult) -> RunResult:
-    return replace(
-        result,
-        requests_table=result.requests_table.slice(0, 0),
-        placements_table=result.placements_table.slice(0, 0),
-        pods_table=result.pods_table.slice(0, 0),
-    )
+    return replace(result, tables=result.tables.emptied())
 
 
 class _Tally:

@@ -1,4 +1,4 @@
-"""Numbers with units as people write them: ``250ms``, ``64KiB``, ``3.9M``."""
+"""Numbers with units as people write them: ``250ms``, ``64KiB``, ``6GB/s``, ``3.9M``."""
 
 import re
 from decimal import Decimal
@@ -24,10 +24,11 @@ SIZE_UNITS_BYTES: Final = {
     "GiB": 2**30,
     "TiB": 2**40,
 }
+RATE_UNITS_BYTES_PER_S: Final = {f"{unit}/s": size for unit, size in SIZE_UNITS_BYTES.items()}
 COUNT_UNITS: Final = {"k": 10**3, "M": 10**6, "G": 10**9}
 
 _NUMBER = re.compile(
-    r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]+)\s*", re.ASCII
+    r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]+(?:/s)?)\s*", re.ASCII
 )
 _DURATION_PARTS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
@@ -59,6 +60,11 @@ def parse_duration_s(text: str) -> float:
 def parse_size_bytes(text: str) -> float:
     """Bytes of ``64KiB`` or ``180GB``."""
     return parse_with_unit(text, SIZE_UNITS_BYTES)
+
+
+def parse_rate_bytes_per_s(text: str) -> float:
+    """Bytes per second of ``6GB/s``."""
+    return parse_with_unit(text, RATE_UNITS_BYTES_PER_S)
 
 
 def parse_count(text: str) -> float:

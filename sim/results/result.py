@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.ports import PodTotals
 from sim.results import arrow
-from sim.results.arrow import Table
+from sim.results.tables import Tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,12 +43,10 @@ class RunFacts:
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """One variant under one seed: three tables, a summary, warnings and a digest."""
+    """One variant under one seed: its tables, a summary, warnings and a digest."""
 
     facts: RunFacts
-    requests_table: Table
-    placements_table: Table
-    pods_table: Table
+    tables: Tables
     summary: dict[str, Any]
     warnings: tuple[str, ...]
     digest: str
@@ -57,7 +55,7 @@ class RunResult:
     def __repr__(self) -> str:
         """One line: a notebook shows it."""
         name = f"{self.facts.scenario} {self.variant}".rstrip()
-        return f"RunResult({name}, seed {self.seed}: {self.requests_table.num_rows} requests)"
+        return f"RunResult({name}, seed {self.seed}: {self.tables.requests.num_rows} requests)"
 
     @property
     def variant(self) -> str:
@@ -72,14 +70,29 @@ class RunResult:
     @property
     def requests(self) -> "pd.DataFrame":
         """One row per user request (columns: ``sim.results.tables``)."""
-        return arrow.data_frame(self.requests_table)
+        return arrow.data_frame(self.tables.requests)
 
     @property
     def placements(self) -> "pd.DataFrame":
         """One row per attempt."""
-        return arrow.data_frame(self.placements_table)
+        return arrow.data_frame(self.tables.placements)
 
     @property
     def pods(self) -> "pd.DataFrame":
         """One row per pod and poll."""
-        return arrow.data_frame(self.pods_table)
+        return arrow.data_frame(self.tables.pods)
+
+    @property
+    def failed_attempts(self) -> "pd.DataFrame":
+        """One row per backend that a rule tried in vain."""
+        return arrow.data_frame(self.tables.failed_attempts)
+
+    @property
+    def retries(self) -> "pd.DataFrame":
+        """One row per answer after which a client tried again."""
+        return arrow.data_frame(self.tables.retries)
+
+    @property
+    def pools(self) -> "pd.DataFrame":
+        """One row per hold, skip and swap of the model pools."""
+        return arrow.data_frame(self.tables.pools)

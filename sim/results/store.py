@@ -1,7 +1,7 @@
 """Results on disk: one folder per run, replaced as a whole or not at all.
 
-``<root>/<scenario>-<hash8>/<variant>/seed-<n>/`` holds ``requests.parquet``,
-``placements.parquet``, ``pods.parquet``, ``summary.json`` and ``manifest.json``.
+``<root>/<scenario>-<hash8>/<variant>/seed-<n>/`` holds a parquet file for each table
+(``requests.parquet``, ``placements.parquet`` and so on), ``summary.json`` and ``manifest.json``.
 A run is written into a folder beside its place and renamed into it. The result
 it replaces is kept under another name until then, and is found there again
 should the process die between the two renames.
@@ -26,17 +26,15 @@ from sim.ports import PodTotals
 from sim.results import arrow
 from sim.results.digest import digest
 from sim.results.result import RunFacts, RunResult
-from sim.results.tables import PLACEMENTS, PODS, REQUESTS, Tables
-from sim.results.tables import fields as schema
+from sim.results.tables import DECLARED, Tables, schema
 from sim.results.unfinished import make_beside
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 NO_VARIANT: Final = "base"
 HASH_DIGITS: Final = 8
 MANIFEST: Final = "manifest.json"
 SUMMARY: Final = "summary.json"
 PREVIOUS: Final = ".previous-"
-TABLES: Final = {"requests": REQUESTS, "placements": PLACEMENTS, "pods": PODS}
 
 
 def folder(root: Path, facts: RunFacts, scenario_hash: str) -> Path:
@@ -115,19 +113,17 @@ def read(path: Path) -> RunResult:
                 f"{path}: stored in form {version}, this podsim reads form {SCHEMA_VERSION}; "
                 "run the scenario again"
             )
-        tables = Tables(**{name: arrow.read(path / f"{name}.parquet") for name in TABLES})
+        tables = Tables(**{name: arrow.read(path / f"{name}.parquet") for name in DECLARED})
         result = RunResult(
             facts=_facts(manifest["facts"]),
-            requests_table=tables.requests,
-            placements_table=tables.placements,
-            pods_table=tables.pods,
+            tables=tables,
             summary=json.loads((path / SUMMARY).read_text(encoding="utf-8")),
             warnings=tuple(manifest["warnings"]),
             digest=manifest["digest"],
             manifest=manifest,
         )
     declared = all(
-        arrow.matches(getattr(tables, name), schema(columns)) for name, columns in TABLES.items()
+        arrow.matches(getattr(tables, name), schema(columns)) for name, columns in DECLARED.items()
     )
     if not declared or digest(tables) != result.digest:
         raise UserError(f"{path}: the tables are not those of the digest; run the scenario again")
@@ -182,8 +178,8 @@ def _facts(plain: Mapping[str, Any]) -> RunFacts:
 
 
 def _write_files(result: RunResult, place: Path, manifest: Mapping[str, Any]) -> None:
-    for name in TABLES:
-        arrow.write(getattr(result, f"{name}_table"), place / f"{name}.parquet")
+    for name in DECLARED:
+        arrow.write(getattr(result.tables, name), place / f"{name}.parquet")
     for name, document in ((SUMMARY, result.summary), (MANIFEST, manifest)):
         text = json.dumps(document, indent=2, allow_nan=False)
         (place / name).write_text(text + "\n", encoding="utf-8")

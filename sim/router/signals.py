@@ -1,10 +1,15 @@
 """What a proxy knows of its pods: its own exact counts, and polled metrics with an age."""
 
+from collections.abc import Sequence
 from math import inf
+from typing import Final, Protocol
 
 from sim.kernel import Kernel, Order, Process
-from sim.ports import PodPort
+from sim.ports import PodPort, Published
 from sim.record import Recorder
+
+NOBODY: Final = Published(0, 0, 0.0)
+"""What there is to sample of a pod without a process."""
 
 
 class PodColumns:
@@ -24,24 +29,46 @@ class PodColumns:
         self.kv_usage = [0.0] * pods
         self.polled_s = [-inf] * pods
 
+    def forget(self) -> None:
+        """Nothing has been dispatched or polled, as far as anybody knows."""
+        pods = len(self.names)
+        self.in_flight[:] = [0] * pods
+        self.waiting[:] = [0] * pods
+        self.running[:] = [0] * pods
+        self.kv_usage[:] = [0.0] * pods
+        self.polled_s[:] = [-inf] * pods
+
     def metrics_age_s(self, pod: int, now_s: float) -> float:
         """Seconds since the last poll that the pod answered; infinite before the first."""
         return now_s - self.polled_s[pod]
 
 
+class Fleet(Protocol):
+    """Pods and what a proxy knows of them, slot by slot."""
+
+    @property
+    def pods(self) -> Sequence[PodPort]:
+        """Those that are polled."""
+
+    @property
+    def columns(self) -> PodColumns:
+        """Where the readings go."""
+
+
 class Poller:
-    """Reads the metrics of every pod once per interval, from time 0 on."""
+    """Reads the metrics of every pod once per interval, from time 0 on.
+
+    A pod without a process does not answer: what was read of it grows old.
+    """
 
     def __init__(
         self,
-        pods: list[PodPort],
-        columns: PodColumns,
+        fleets: Sequence[Fleet],
         interval_s: float,
         kernel: Kernel,
         recorder: Recorder,
     ) -> None:
-        self._pods = pods
-        self._columns = columns
+        self._fleets = fleets
         self._interval_s = interval_s
         self._kernel = kernel
         self._recorder = recorder
@@ -56,19 +83,16 @@ class Poller:
 
     def _read(self) -> None:
         now_s = self._kernel.now_s
-        columns = self._columns
         sampled = self._recorder.sampled
-        for index, pod in enumerate(self._pods):
-            published = pod.published(now_s)
-            columns.waiting[index] = published.waiting
-            columns.running[index] = published.running
-            columns.kv_usage[index] = published.kv_usage
-            columns.polled_s[index] = now_s
-            sampled(
-                now_s,
-                index,
-                columns.in_flight[index],
-                published.waiting,
-                published.running,
-                published.kv_usage,
-            )
+        number = 0
+        for fleet in self._fleets:
+            columns = fleet.columns
+            for slot, pod in enumerate(fleet.pods):
+                published = pod.published(now_s)
+                if published is not None:
+                    columns.waiting[slot] = published.waiting
+                    columns.running[slot] = published.running
+                    columns.kv_usage[slot] = published.kv_usage
+                    columns.polled_s[slot] = now_s
+                sampled(now_s, number, columns.in_flight[slot], *(published or NOBODY))
+                number += 1

@@ -11,7 +11,7 @@ from sim.errors import Fault, ScenarioError
 from sim.scenario.architecture import Architecture
 from sim.scenario.dtypes import Arithmetic
 from sim.scenario.engine import MAX_TENSOR_PARALLEL, Engine
-from sim.scenario.fields import Bytes, Model, PositiveDuration, Text, real
+from sim.scenario.fields import ByteRate, Bytes, Model, PositiveDuration, Text, real
 from sim.scenario.nodes import Mapping, entries, plain
 from sim.scenario.suggest import suggestion
 from sim.scenario.textfile import decode
@@ -33,6 +33,11 @@ class Gpu(Model):
     bandwidth: Bytes = Field(description="Bytes per second of its memory.")
     teraflops: dict[Arithmetic, Annotated[float, real(1.0, 1e6)]] = Field(
         description="Peak rate by precision, 1e12 dense operations per second."
+    )
+    host_link: ByteRate | None = Field(
+        default=None,
+        description="Bytes per second of the link to the host's memory, in one direction, as in "
+        "the data sheet; missing where the memory is the host's, or no source was found.",
     )
     all_reduce: dict[
         Annotated[int, BeforeValidator(int)],
@@ -113,7 +118,7 @@ def kv_tokens(engine: Engine) -> float:
     check_names(engine)
     assert engine.gpu is not None and engine.model is not None
     usable = engine.gpu_memory_utilization * engine.tensor_parallel * gpus()[engine.gpu].memory
-    free = usable - _weights(engine) - engine.tensor_parallel * engine.workspace
+    free = usable - weights_bytes(engine) - engine.tensor_parallel * engine.workspace
     model = models()[engine.model]
     return free / model.kv_bytes_per_token(engine.kv_cache_dtype, engine.tensor_parallel)
 
@@ -124,16 +129,17 @@ def does_not_fit(engine: Engine, what: str) -> str:
     return (
         f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} x "
         f"{gpus()[engine.gpu].memory / GIB:.1f} GiB of {engine.gpu} - "
-        f"{_weights(engine) / GIB:.1f} GiB of weights - {engine.tensor_parallel} x "
+        f"{weights_bytes(engine) / GIB:.1f} GiB of weights - {engine.tensor_parallel} x "
         f"{engine.workspace / GIB:.1f} GiB of workspace leaves no room {what}; "
         "raise tensorParallel or take a larger gpu"
     )
 
 
-def _weights(engine: Engine) -> float:
-    assert engine.model is not None
+def weights_bytes(engine: Engine) -> float:
+    """Of the weights on all GPUs of a pod; ``weights`` or a model of the catalogue is given."""
     if engine.weights is not None:
         return engine.weights
+    assert engine.model is not None
     return models()[engine.model].weights_bytes(engine.weight_dtype)
 
 

@@ -1,27 +1,46 @@
-"""What must agree across the blocks of a scenario: names that refer to names, ends of runs."""
+"""What must agree across the blocks of a scenario: names that refer to names."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from sim.errors import Fault
-from sim.scenario.nodes import Mapping, Node, Path, Sequence, at, entries, fault, text_of
+from sim.scenario.nodes import Mapping, Node, Path, Place, Sequence, at, entries, fault, text_of
 from sim.scenario.suggest import suggestion
 
 
-def engine_references(root: Node) -> Iterator[tuple[Path, Node]]:
+class Reference(NamedTuple):
+    """A name that stands somewhere and means an entry of another block."""
+
+    path: Path
+    place: Place
+    name: str
+
+
+def engine_references(root: Node) -> Iterator[Reference]:
     """Where backends name their engines."""
     for name in entries(at(root, "backends")):
-        path = ("backends", name, "engine")
-        if (node := at(root, *path)) is not None:
-            yield path, node
+        yield from _value(root, ("backends", name, "engine"))
 
 
-def backend_references(root: Node) -> Iterator[tuple[Path, Node]]:
-    """Where rules name their backends."""
-    rules = at(root, "router", "rules")
-    for index, rule in enumerate(rules.items if isinstance(rules, Sequence) else ()):
-        names = at(rule, "backends")
-        for place, node in enumerate(names.items if isinstance(names, Sequence) else ()):
-            yield ("router", "rules", index, "backends", place), node
+def backend_references(root: Node) -> Iterator[Reference]:
+    """Where rules, pools, workloads and events name backends."""
+    for index, rule in enumerate(_items(at(root, "router", "rules"))):
+        for place, _ in enumerate(_items(at(rule, "backends"))):
+            yield from _value(root, ("router", "rules", index, "backends", place))
+    yield from _value(root, ("router", "defaultRoute"))
+    yield from member_references(root)
+    for name in entries(at(root, "workloads")):
+        yield from _value(root, ("workloads", name, "direct"))
+    for index, _ in enumerate(_items(at(root, "events"))):
+        yield from _value(root, ("events", index, "backend"))
+
+
+def member_references(root: Node) -> Iterator[Reference]:
+    """Where pools name the backends that are their members."""
+    for pool in entries(at(root, "pools")):
+        members = at(root, "pools", pool, "members")
+        for name, place in members.keys.items() if isinstance(members, Mapping) else ():
+            yield Reference(("pools", pool, "members", name), place, name)
 
 
 def unknown_names(root: Node) -> list[Fault]:
@@ -43,8 +62,10 @@ def unused_names(roots: Iterable[Node]) -> list[Fault]:
     defined: dict[Path, Fault] = {}
     used: set[Path] = set()
     for root in roots:
-        used.update(("engines", str(text_of(node))) for _, node in engine_references(root))
-        used.update(("backends", str(text_of(node))) for _, node in backend_references(root))
+        used.update(("engines", each.name) for each in engine_references(root))
+        used.update(("backends", each.name) for each in backend_references(root))
+        if text_of(at(root, "router", "defaultRouteStrategy")) == "BackendNameMatch":
+            used.update(("backends", name) for name in entries(at(root, "backends")))
         for section, user in (("engines", "backend"), ("backends", "rule")):
             block = at(root, section)
             for name, place in block.keys.items() if isinstance(block, Mapping) else ():
@@ -53,13 +74,34 @@ def unused_names(roots: Iterable[Node]) -> list[Fault]:
     return [warning for path, warning in defined.items() if path not in used]
 
 
-def _unknown(
-    what: str, references: Iterable[tuple[Path, Node]], block: Node | None
-) -> Iterator[Fault]:
+def twice_in_pools(root: Node) -> list[Fault]:
+    """Members that belong to a pool already."""
+    homes: dict[str, str] = {}
+    faults = []
+    for path, place, name in member_references(root):
+        pool = str(path[1])
+        if name in homes:
+            message = f"{name!r} is a member of pool {homes[name]!r} already"
+            faults.append(fault(place, path, message))
+        homes.setdefault(name, pool)
+    return faults
+
+
+def _items(node: Node | None) -> tuple[Node, ...]:
+    return tuple(node.items) if isinstance(node, Sequence) else ()
+
+
+def _value(root: Node, path: Path) -> Iterator[Reference]:
+    node = at(root, *path)
+    name = text_of(node)
+    if node is not None and name is not None:
+        yield Reference(path, node.place, name)
+
+
+def _unknown(what: str, references: Iterable[Reference], block: Node | None) -> Iterator[Fault]:
     if not isinstance(block, Mapping):
         return
-    known = block.values
-    for path, node in references:
-        name = text_of(node)
-        if name is not None and name not in known:
-            yield fault(node.place, path, f"unknown {what} {name!r}{suggestion(name, known)}")
+    for path, place, name in references:
+        if name not in block.values:
+            message = f"unknown {what} {name!r}{suggestion(name, block.values)}"
+            yield fault(place, path, message)

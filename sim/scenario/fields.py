@@ -2,7 +2,8 @@
 
 Every number has a stated range, so that NaN, infinity, a wrong sign or a slip
 of nine zeros is refused by name before anything is built. A number in quotes
-needs a unit; a bare number is seconds, bytes or tokens.
+needs a unit; a bare number is seconds, bytes, bytes per second or
+tokens.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,15 +24,18 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from sim.units import (
     COUNT_UNITS,
     DURATION_UNITS_S,
+    RATE_UNITS_BYTES_PER_S,
     SIZE_UNITS_BYTES,
     parse_count,
     parse_duration_s,
+    parse_rate_bytes_per_s,
     parse_size_bytes,
 )
 
 MAX_DURATION_S: Final = 366 * 86400.0
 MAX_TOKENS: Final = 10**12
 MAX_BYTES: Final = 2.0**50
+MAX_BYTES_PER_S: Final = 1e15
 STARVED: Final = "no request could ever be served"
 
 
@@ -77,6 +81,7 @@ DURATION: Final = Scale(
     parse_duration_s, DURATION_UNITS_S, r"(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?"
 )
 SIZE: Final = Scale(parse_size_bytes, SIZE_UNITS_BYTES)
+RATE: Final = Scale(parse_rate_bytes_per_s, RATE_UNITS_BYTES_PER_S)
 COUNT: Final = Scale(parse_count, COUNT_UNITS)
 
 
@@ -209,6 +214,9 @@ PositiveBytes: TypeAlias = Annotated[
     float, Quantity("a size", "64KiB or 180GB", SIZE, 0.0, MAX_BYTES, low_open=True)
 ]
 """Bytes, more than zero."""
+
+ByteRate: TypeAlias = Annotated[float, Quantity("a bandwidth", "6GB/s", RATE, 1e6, MAX_BYTES_PER_S)]
+"""Bytes per second, at least 1 MB/s: less is a forgotten unit."""
 
 
 def whole(low: int, high: int, too_low: str = "") -> Quantity:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self, TypeAlias
 from pydantic import Field, SerializeAsAny, model_validator
 
 from sim.scenario.engine import Engine
+from sim.scenario.events import Event
 from sim.scenario.fields import (
     DURATION,
     MAX_DURATION_S,
@@ -19,12 +20,12 @@ from sim.scenario.fields import (
     Duration,
     Model,
     Name,
-    PollInterval,
     PositiveDuration,
     Text,
     refuse,
     whole,
 )
+from sim.scenario.routing import Router
 
 MAX_REPLICAS = 10_000
 MAX_SEED = 2**63 - 1
@@ -46,28 +47,14 @@ class Backend(Model):
     balancing: Any = Field(
         default=None, description="The policy as a ModelRouter manifest says it; not with policy."
     )  # None once loaded
-
-
-class Rule(Model):
-    """Which backend serves which requests."""
-
-    name: Name
-    backends: tuple[Name, ...] = Field(
-        min_length=1, max_length=1, description="Names of backends, in order of preference."
+    capabilities: tuple[Text, ...] = Field(
+        default=(), description="What rules can ask for with requiredCapabilities."
     )
-
-
-class Metrics(Model):
-    """How the proxy polls the engines."""
-
-    poll_interval: PollInterval = Field(default=1.0, description="Time between two polls of a pod.")
-
-
-class Router(Model):
-    """One proxy in front of the backends."""
-
-    rules: tuple[Rule, ...] = Field(min_length=1, max_length=1)
-    metrics: Metrics = Metrics()
+    timeout: PositiveDuration | None = Field(
+        default=None,
+        description="Most time from the dispatch to the first token, where the rule has none; the "
+        "proxy's when missing.",
+    )
 
 
 class Window(Model):
@@ -122,7 +109,11 @@ class Scenario(Model):
     engines: dict[Name, SerializeAsAny[Engine]] = Field(min_length=1)  # of some kind, once loaded
     backends: dict[Name, Backend] = Field(min_length=1)
     router: Router
+    pools: dict[Name, Any] = Field(
+        default={}, description="Backends that take turns on one GPU."
+    )  # spec models of the pools once loaded
     workloads: dict[Name, Any] = Field(min_length=1)  # spec models of the workloads once loaded
+    events: tuple[Event, ...] = Field(default=(), description="What happens meanwhile.")
     slo: Slo | None = None
     variant: str = ""  # set by the loader
 

@@ -32,11 +32,12 @@ from sim.scenario.nodes import (
     find_text,
     is_null,
     plain,
-    text_of,
 )
 from sim.scenario.presets import step_time
+from sim.scenario.reach import models_served
 from sim.scenario.schema import Backend, Scenario, Window
 from sim.scenario.suggest import meant, suggestion
+from sim.scenario.together import disagreements
 from sim.scenario.translate import key_names, translate
 
 Value = TypeVar("Value")
@@ -47,6 +48,7 @@ Check = Callable[[Node, Path], "Checked[Any]"]
 FILE_KEYS: Final = (*(key for key in key_names(Scenario, ()) if key != "variant"), "variants")
 
 DEFAULT_ENGINE: Final = "vllm"
+DEFAULT_POOL: Final = "model-pool"
 
 # Stand in for blocks with faults, so that the rest of the scenario can be checked.
 _ENGINE: Final = Engine(step_time=StepTime(a=1.0))
@@ -94,12 +96,15 @@ class Validator:
                 found.faults.append(fault(root.keys[key], (key,), message))
             elif key != "variants":
                 blocks[key] = self._section(key, node, found)
-        found.faults.extend(checks.unknown_names(root))
+        misnamed = [*checks.unknown_names(root), *checks.twice_in_pools(root)]
+        found.faults.extend(misnamed)
         if "window" not in misspelt:
             found.faults.extend(_endless(root, blocks.get("workloads")))
         checked = _validated(Scenario, blocks, root, ())
         found.adopt(checked)
-        found.faults.extend(self._contents(root, blocks))
+        if checked.value is not None and not misnamed:
+            found.faults.extend(disagreements(checked.value, root))
+            found.faults.extend(self._contents(root, models_served(checked.value)))
         found.value = None if found.faults else checked.value
         return found
 
@@ -108,6 +113,7 @@ class Validator:
         sections: dict[str, tuple[Check, Any]] = {
             "engines": (self._engine, _ENGINE),
             "backends": (self._backend, _BACKEND),
+            "pools": (self._pool, None),
             "workloads": (self._workload, None),
         }
         if key not in sections or not isinstance(node, Mapping):
@@ -151,6 +157,9 @@ class Validator:
         found.value = None if found.faults else checked.value
         return found
 
+    def _pool(self, node: Node, path: Path) -> Checked[Any]:
+        return self._spec(node, path, self._registry.pools, default=DEFAULT_POOL)
+
     def _workload(self, node: Node, path: Path) -> Checked[Any]:
         checked = self._spec(node, path, self._registry.workloads)
         for name in getattr(checked.value, "files", tuple)():
@@ -162,9 +171,9 @@ class Validator:
                 checked.faults.append(fault(where, (*path, *below), message))
         return checked
 
-    def _contents(self, root: Mapping, blocks: dict[str, Any]) -> list[Fault]:
+    def _contents(self, root: Mapping, models: tuple[str, ...]) -> list[Fault]:
         """What the workloads find wrong in their rows and files, given what is served."""
-        inputs = self._inputs.serving(_models_served(root, blocks))
+        inputs = self._inputs.serving(models)
         faults = []
         for name, node in entries(root.values.get("workloads")).items():
             path: Path = ("workloads", name)
@@ -217,18 +226,6 @@ def _faults_of(engine: Engine) -> list[Fault]:
 
 def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:
     return Checked(None, [fault(place, path, message)])
-
-
-def _models_served(root: Mapping, blocks: dict[str, Any]) -> tuple[str, ...]:
-    """The models that requests may ask for; empty, which is any, as long as faults hide them."""
-    names = [text_of(node) for _, node in checks.backend_references(root)]
-    backends = [entries(root.values.get("backends")).get(str(name)) for name in names]
-    engines = blocks.get("engines")
-    if not isinstance(engines, dict):
-        return ()
-    served = [engines.get(text_of(child(backend, "engine"))) for backend in backends]
-    models = [getattr(engine, "model", None) for engine in served]
-    return () if None in models else tuple(dict.fromkeys(str(model) for model in models))
 
 
 def _check_contents(spec: Any, inputs: Inputs, node: Node, path: Path) -> list[Fault]:

@@ -74,11 +74,11 @@ def shown(result: RunResult, log: StepLog, most_events: int) -> Excerpt:
     """
     start_s = log.excerpt.start_s
     excerpt = replace(log.excerpt, end_s=max(start_s, min(log.excerpt.end_s, result.facts.end_s)))
-    arrivals_s = arrow.numbers(result.requests_table, "arrival_s")
-    here = excerpt.rows(result.requests_table, "arrival_s", "end_s")
-    attempts = arrow.whole(result.requests_table, "attempts")
-    polls_s = arrow.numbers(result.pods_table, "time_s")
-    polls_s = polls_s[excerpt.rows(result.pods_table, "time_s", "time_s")]
+    arrivals_s = arrow.numbers(result.tables.requests, "arrival_s")
+    here = excerpt.rows(result.tables.requests, "arrival_s", "end_s")
+    attempts = arrow.whole(result.tables.requests, "attempts")
+    polls_s = arrow.numbers(result.tables.pods, "time_s")
+    polls_s = polls_s[excerpt.rows(result.tables.pods, "time_s", "time_s")]
     # A request: the time since the turn before, its turn, its track; an attempt: placement,
     # request and its three parts, its track. A step: itself and two times two counters.
     counts = [

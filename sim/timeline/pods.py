@@ -113,9 +113,9 @@ def draw_polls(
     trace: Trace, processes: Mapping[str, int], result: RunResult, excerpt: Excerpt
 ) -> None:
     """What the router has read of each pod, which may be old by now, and has sent there."""
-    here = excerpt.rows(result.pods_table, "time_s", "time_s")
+    here = excerpt.rows(result.tables.pods, "time_s", "time_s")
     before: dict[str, dict[str, int]] = {}
-    for poll in arrow.rows(result.pods_table, here):
+    for poll in arrow.rows(result.tables.pods, here):
         values = {name: poll[name] for name in ("in_flight", "waiting", "running")}
         if before.get(poll["pod"]) != values:
             before[poll["pod"]] = values

@@ -29,10 +29,10 @@ class Requests:
     def __init__(self, result: RunResult, excerpt: Excerpt) -> None:
         self._end_s = result.facts.end_s
         self._excerpt = excerpt
-        table = result.requests_table
+        table = result.tables.requests
         here = excerpt.rows(table, "arrival_s", "end_s")
         self.rows = arrow.rows(table, here)
-        placements = result.placements_table
+        placements = result.tables.placements
         self.attempts = arrow.rows(placements, excerpt.rows(placements, "dispatch_s", "end_s"))
         here[[row["request_id"] for row in self.attempts]] = True
         self.by_id = {row["request_id"]: row for row in arrow.rows(table, here)}
@@ -148,9 +148,9 @@ class _Inside:
 
 def _pauses(result: RunResult, excerpt: Excerpt) -> Iterable[tuple[str, Interval]]:
     """The times between the turns of each session that meet the excerpt."""
-    sessions = arrow.strings(result.requests_table, "session_id")
-    arrivals_s = arrow.numbers(result.requests_table, "arrival_s").tolist()
-    ends_s = np.nan_to_num(arrow.numbers(result.requests_table, "end_s"), nan=inf).tolist()
+    sessions = arrow.strings(result.tables.requests, "session_id")
+    arrivals_s = arrow.numbers(result.tables.requests, "arrival_s").tolist()
+    ends_s = np.nan_to_num(arrow.numbers(result.tables.requests, "end_s"), nan=inf).tolist()
     over_s: dict[int, float] = {}
     for session, arrival_s, end_s in zip(sessions.codes.tolist(), arrivals_s, ends_s):
         before_s = over_s.get(session, inf)

@@ -58,7 +58,7 @@ class Sample:
 
 def sample(result: RunResult) -> Sample:
     """The requests of ``result`` that are over."""
-    table = result.requests_table
+    table = result.tables.requests
     end_s = arrow.numbers(table, "end_s")
     over = ~np.isnan(end_s)
     arrival_s = arrow.numbers(table, "arrival_s")[over]

@@ -196,7 +196,7 @@ def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:
 
 def predict(run: RunResult) -> Prediction:
     """The means of a run, as the benchmark's client sees them."""
-    table = run.requests_table
+    table = run.tables.requests
     first_s = arrow.numbers(table, "first_token_s")
     ttft_s = first_s - arrow.numbers(table, "arrival_s")
     after_first = arrow.whole(table, "output_tokens") - 1

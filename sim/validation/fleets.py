@@ -87,7 +87,7 @@ def most_above_bound(run: RunResult, percent: int) -> int:
     m are in flight on all n pods, the one that is being placed counted in. Of
     what ends and what is placed at one instant, the ends come first.
     """
-    table = run.placements_table
+    table = run.tables.placements
     placed_s = arrow.numbers(table, "dispatch_s").tolist()
     ends_s = arrow.numbers(table, "end_s").tolist()
     pods = arrow.strings(table, "pod").codes.tolist()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from sim.errors import UserError
-from sim.validation import batches, closed_loops, recordings
+from sim.validation import batches, closed_loops, recordings, swaps
 from sim.validation.figures import Table
 
 Part: TypeAlias = Callable[[], Iterator[Table]]
@@ -13,6 +13,7 @@ PARTS: Final[dict[str, Part]] = {
     "recordings": recordings.tables,
     "closed-loops": closed_loops.tables,
     "batches": batches.tables,
+    "swaps": swaps.tables,
 }
 """What is compared, in this order; each part yields its tables as they are done."""
 

@@ -135,7 +135,7 @@ def compare(name: str, result: RunResult, recorded: Course, bound: float | None)
 
 def course(result: RunResult) -> Course:
     """What a run says."""
-    table, pods = result.requests_table, result.pods_table
+    table, pods = result.tables.requests, result.tables.pods
     arrival_s = arrow.numbers(table, "arrival_s")
     first_s, end_s = arrow.numbers(table, "first_token_s"), arrow.numbers(table, "end_s")
     polled_s = arrow.numbers(pods, "time_s")
@@ -194,7 +194,7 @@ def _level(what: str, predicted: Floats, recorded: Floats) -> Figure:
 
 
 def _total(result: RunResult, column: str) -> float:
-    return float(arrow.whole(result.requests_table, column).sum())
+    return float(arrow.whole(result.tables.requests, column).sum())
 
 
 def _scatter(what: str, predicted: Floats, recorded: Floats) -> str:

@@ -13,7 +13,9 @@ ROWS = [{"arrival": 0.0, "promptTokens": 1000, "outputTokens": 11}] * 4
 
 
 def script(rows: list[dict[str, Any]], **window: Any) -> dict[str, Any]:
-    return fleet({"kind": "script", "rows": rows}, {"kind": "round-robin"}, window=window)
+    scenario = fleet({"kind": "script", "rows": rows}, {"kind": "round-robin"}, window=window)
+    scenario["router"]["proxy"] = {"responseHeaderTimeout": None}
+    return scenario
 
 
 def test_a_finite_workload_is_run_to_its_end() -> None:

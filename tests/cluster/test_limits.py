@@ -27,13 +27,16 @@ def one_pod(workload: dict[str, Any], **engine: Any) -> sim.RunResult:
 
 def test_c55_the_queue_limit_counts_running_requests_too() -> None:
     """C55: with one place and one in the queue four of six are refused at once, with 503; vLLM
-    counts running requests as well, so its limit is 2 where Ollama's would be 1."""
+    counts running requests as well, so its limit is 2 where Ollama's would be 1. To the router
+    that is a backend that failed, and to its client 502."""
     rows = [row(0.0, 100, 11) for _ in range(6)]
     run = one_pod({"kind": "script", "rows": rows}, maxNumSeqs=1, maxNumQueuedReqs=2)
     requests = run.requests
     assert list(requests["status"]) == ["completed"] * 2 + ["rejected"] * 4
-    assert list(requests["http_status"]) == [200] * 2 + [503] * 4
-    assert list(requests["reason"][2:]) == ["queue_full"] * 4
+    assert list(requests["http_status"]) == [200] * 2 + [502] * 4
+    assert list(requests["reason"][2:]) == ["all_backends_failed"] * 4
+    assert list(run.placements["http_status"]) == [200] * 2 + [503] * 4
+    assert list(run.failed_attempts["error"]) == ["queue_full"] * 4
     assert list(requests["end_s"][2:]) == [0.0] * 4
     assert requests["first_token_s"][2:].isna().all()
     assert run.warnings[0] == (

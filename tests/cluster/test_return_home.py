@@ -1,6 +1,7 @@
 """C02 with real pods: what a spill, and the way back from it, cost in prefilled tokens."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -11,10 +12,14 @@ from sim.pod.spec import Vllm
 from sim.pod.vllm import VllmPod
 from sim.record import Recorder
 from sim.request import Outcome, Request, RequestView
+from sim.router.door import Door
 from sim.router.proxy import Proxy
-from sim.router.signals import PodColumns
+from sim.router.routes import Routes
+from sim.router.upstream import Upstream
 from sim.router.views import Place, PodView
 from sim.scenario.engine import StepTime
+from sim.scenario.routing import Router, Rule
+from sim.scenario.schema import Backend
 
 TURN_TOKENS = 1600
 
@@ -41,8 +46,10 @@ def computed_by_turn(pods: str) -> list[int]:
     kernel, recorder = Kernel(), Recorder()
     engine = Vllm(step_time=StepTime(a=10.0, b=50.0, f=10.0), kv_blocks=100_000)
     fleet = [VllmPod(name, engine, kernel) for name in "AB"]
-    columns = PodColumns([pod.name for pod in fleet])
-    proxy = Proxy("proxy-0", "b", list(fleet), columns, Follow(pods), kernel, recorder)
+    way = Upstream("b", list(fleet), partial(Follow, pods), kernel)
+    rules = Router(rules=(Rule(name="all", backends=("b",)),))
+    routes = Routes(rules, {"b": Backend(engine="e")}, {"b": way})
+    proxy = Proxy("proxy-0", routes, [way], Door(kernel, recorder), kernel, recorder)
     session = Node()
     for turn in range(1, len(pods) + 1):
         prompt = Prompt(session, TURN_TOKENS * turn)
@@ -50,7 +57,7 @@ def computed_by_turn(pods: str) -> list[int]:
         kernel.at(10.0 * turn, Order.ARRIVAL, lambda request=request: proxy.submit(request))
     kernel.run_until(100.0)
     assert [attempt.pod for attempt in recorder.attempts] == list(pods)
-    assert columns.in_flight == [0, 0]
+    assert way.columns.in_flight == [0, 0]
     return [attempt.computed_tokens for attempt in recorder.attempts]
 
 

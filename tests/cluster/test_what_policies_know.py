@@ -1,5 +1,6 @@
 """What a policy may know: no output lengths, and metrics as old as they are said to be."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_metrics_are_as_old_as_their_last_poll() -> None:
     engine = Vllm(step_time=StepTime(a=10.0), kv_blocks=100)
     pods = [VllmPod("a", engine, kernel), VllmPod("b", engine, kernel)]
     columns = PodColumns([pod.name for pod in pods])
-    poller = Poller(list(pods), columns, 0.4, kernel, Recorder())
+    poller = Poller([SimpleNamespace(pods=pods, columns=columns)], 0.4, kernel, Recorder())
     assert columns.metrics_age_s(0, 0.0) == float("inf")
     ages_s = []
     kernel.spawn(poller.run())

@@ -49,9 +49,10 @@ def test_the_architecture_shows_its_overview(printed):
     assert shown("recordings") == printed.split("\n\n")[-1]
 
 
-def test_the_text_of_the_batches_is_what_podsim_prints():
+@pytest.mark.parametrize("part", ["batches", "swaps"])
+def test_the_text_of_a_part_is_what_podsim_prints(part):
     """podsim validate --measured batches > results/measured/batches.txt was forgotten."""
-    assert stored("batches") == printed_of("batches")
+    assert stored(part) == printed_of(part)
 
 
 def test_the_text_of_the_closed_loops_is_what_podsim_finds():
@@ -88,7 +89,7 @@ def test_the_text_of_the_closed_loops_sums_up_its_own_rows():
     )
 
 
-@pytest.mark.parametrize("part", ["closed-loops", "batches"])
+@pytest.mark.parametrize("part", ["closed-loops", "batches", "swaps"])
 def test_the_architecture_shows_the_overview_of_its_text(part):
     """A reader would be told of other errors than the whole text shows."""
     assert shown(part) == stored(part).split("\n\n")[-1]

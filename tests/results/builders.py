@@ -5,7 +5,7 @@ from dataclasses import replace
 from sim.content import Node, Prompt
 from sim.ports import PodTotals
 from sim.record import Recorder
-from sim.request import Attempt, HttpStatus, Outcome, Reason, Request, Status
+from sim.request import Attempt, HttpStatus, Outcome, Request, RouterError, Status
 from sim.results.result import RunFacts, RunResult
 
 ANSWERS = {
@@ -177,7 +177,7 @@ def mixed_run() -> RunResult:
         15.0,
         prompt_tokens=10,
         status=Status.REJECTED,
-        reason=Reason.NO_READY_POD,
+        reason=RouterError.NO_READY_POD,
         end_s=15.0,
     )
     failed = book.request(

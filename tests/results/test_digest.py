@@ -10,7 +10,7 @@ from sim.results.tables import Tables
 from tests.results.builders import Book, facts, mixed_run
 
 RESULT = mixed_run()
-TABLES = Tables(RESULT.requests_table, RESULT.placements_table, RESULT.pods_table)
+TABLES = RESULT.tables
 
 
 def with_column(table: Table, name: str, values: pa.Array) -> Table:

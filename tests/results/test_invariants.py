@@ -31,13 +31,13 @@ def cell(table: str, column: str, row: int, value: object) -> Break:
     """A run in which one cell of one table says something else."""
 
     def broken(result: RunResult) -> RunResult:
-        whole = getattr(result, f"{table}_table")
+        whole = getattr(result.tables, table)
         at = whole.column_names.index(column)
         values = whole.column(column).to_pylist()
         values[row] = value
         field = whole.schema.field(column)
         changed = whole.set_column(at, field, pa.array(values, field.type))
-        return replace(result, **{f"{table}_table": changed})
+        return replace(result, tables=replace(result.tables, **{table: changed}))
 
     return broken
 
@@ -54,8 +54,9 @@ def totals(**changes: float) -> Break:
 
 def without_last_placement(result: RunResult) -> RunResult:
     """A run that has lost an attempt."""
-    placements = result.placements_table
-    return replace(result, placements_table=placements.slice(0, placements.num_rows - 1))
+    placements = result.tables.placements
+    shorter = placements.slice(0, placements.num_rows - 1)
+    return replace(result, tables=replace(result.tables, placements=shorter))
 
 
 BREAKS: dict[str, list[tuple[Break, str]]] = {

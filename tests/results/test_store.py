@@ -11,7 +11,7 @@ from sim.errors import UserError
 from sim.results import arrow, store
 from sim.results.digest import digest
 from sim.results.store import folder, read, write
-from sim.results.tables import Tables
+from sim.results.tables import DECLARED
 from sim.results.unfinished import UNFINISHED
 from tests.results.builders import Book, facts, mixed_run
 
@@ -28,14 +28,14 @@ def everything_under(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_run_has_its_folder_and_five_files(tmp_path: Path) -> None:
+def test_a_run_has_its_folder_and_its_files(tmp_path: Path) -> None:
     """Programs that know the layout would not find the run, or find rests of its writing."""
     path = keep(tmp_path)
     assert path == tmp_path / "by-hand-01234567" / "base" / "seed-1"
     assert everything_under(tmp_path) == {
         f"by-hand-01234567/base/seed-1/{name}"
         for name in (
-            *("requests.parquet", "placements.parquet", "pods.parquet"),
+            *(f"{table}.parquet" for table in DECLARED),
             *("summary.json", "manifest.json"),
         )
     }
@@ -50,11 +50,9 @@ def test_a_stored_run_reads_back_as_it_was(tmp_path: Path) -> None:
     assert again.summary == RESULT.summary
     assert again.warnings == RESULT.warnings
     assert again.digest == RESULT.digest
-    assert again.requests_table.equals(RESULT.requests_table)
-    assert again.placements_table.to_pylist() == RESULT.placements_table.to_pylist()
-    assert digest(Tables(again.requests_table, again.placements_table, again.pods_table)) == (
-        RESULT.digest
-    )
+    assert again.tables.requests.equals(RESULT.tables.requests)
+    assert again.tables.placements.to_pylist() == RESULT.tables.placements.to_pylist()
+    assert digest(again.tables) == RESULT.digest
 
 
 def test_a_run_to_the_end_reads_back_without_a_window_end(tmp_path: Path) -> None:
@@ -82,7 +80,7 @@ def test_manifest_says_what_a_repetition_needs(tmp_path: Path) -> None:
 def test_other_programs_can_read_the_tables(tmp_path: Path) -> None:
     """Only podsim could read its own results."""
     table = pq.ParquetFile(keep(tmp_path) / "requests.parquet").read()
-    assert table.column("pod").to_pylist() == RESULT.requests_table.column("pod").to_pylist()
+    assert table.column("pod").to_pylist() == RESULT.tables.requests.column("pod").to_pylist()
 
 
 def test_writing_again_replaces_the_run(tmp_path: Path) -> None:
@@ -90,7 +88,7 @@ def test_writing_again_replaces_the_run(tmp_path: Path) -> None:
     path = keep(tmp_path)
     (path / "notes.txt").write_text("of the older run")
     assert keep(tmp_path) == path
-    assert len(everything_under(tmp_path)) == 5
+    assert len(everything_under(tmp_path)) == len(DECLARED) + 2
 
 
 def failing(error: BaseException) -> Any:
@@ -143,7 +141,7 @@ def test_writers_of_the_same_run_do_not_get_into_each_others_way(tmp_path: Path)
         paths = set(pool.map(lambda _: keep(tmp_path), range(40)))
     (path,) = paths
     assert read(path).digest == RESULT.digest
-    assert len(everything_under(tmp_path)) == 5
+    assert len(everything_under(tmp_path)) == len(DECLARED) + 2
 
 
 def test_rests_of_a_writer_that_was_killed_are_in_nobodys_way(tmp_path: Path) -> None:
@@ -169,7 +167,7 @@ def test_a_failed_rename_brings_the_older_run_back(
         with pytest.raises(UserError, match="Permission denied"):
             keep(tmp_path)
     assert read(path).digest == RESULT.digest
-    assert len(everything_under(tmp_path)) == 5
+    assert len(everything_under(tmp_path)) == len(DECLARED) + 2
 
 
 def test_a_writer_that_died_between_its_renames_loses_nothing(tmp_path: Path) -> None:
@@ -179,7 +177,7 @@ def test_a_writer_that_died_between_its_renames_loses_nothing(tmp_path: Path) ->
     assert read(path).digest == RESULT.digest
     path.rename(path.with_name(f"{store.PREVIOUS}{path.name}"))
     keep(tmp_path)
-    assert len(everything_under(tmp_path)) == 5
+    assert len(everything_under(tmp_path)) == len(DECLARED) + 2
 
 
 def test_a_place_that_cannot_be_written_is_the_users_mistake(tmp_path: Path) -> None:
@@ -197,7 +195,7 @@ def test_what_is_not_a_result_is_refused_in_words(tmp_path: Path) -> None:
     path = keep(tmp_path)
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps({**manifest, "schema_version": 0}))
-    with pytest.raises(UserError, match="stored in form 0, this podsim reads form 1"):
+    with pytest.raises(UserError, match="stored in form 0, this podsim reads form 2"):
         read(path)
     (path / "manifest.json").write_text("{")
     with pytest.raises(UserError, match="cannot read a result"):
@@ -211,9 +209,9 @@ def test_what_is_not_a_result_is_refused_in_words(tmp_path: Path) -> None:
 def test_tables_that_are_not_those_of_the_digest_are_refused(tmp_path: Path) -> None:
     """Files copied from two runs would be compared as one."""
     path = keep(tmp_path)
-    arrow.write(RESULT.requests_table.slice(0, 3), path / "requests.parquet")
+    arrow.write(RESULT.tables.requests.slice(0, 3), path / "requests.parquet")
     with pytest.raises(UserError, match="not those of the digest"):
         read(path)
-    arrow.write(RESULT.pods_table, path / "requests.parquet")
+    arrow.write(RESULT.tables.pods, path / "requests.parquet")
     with pytest.raises(UserError, match="not those of the digest"):
         read(path)

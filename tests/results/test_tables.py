@@ -34,9 +34,9 @@ def test_columns_are_the_published_ones_in_order() -> None:
 
 def test_tables_have_the_declared_columns() -> None:
     """A column would have another name, type or place than its declaration."""
-    assert RESULT.requests_table.column_names == [column.name for column in REQUESTS]
-    assert RESULT.placements_table.column_names == [column.name for column in PLACEMENTS]
-    assert RESULT.pods_table.column_names == [column.name for column in PODS]
+    assert RESULT.tables.requests.column_names == [column.name for column in REQUESTS]
+    assert RESULT.tables.placements.column_names == [column.name for column in PLACEMENTS]
+    assert RESULT.tables.pods.column_names == [column.name for column in PODS]
 
 
 def test_times_carry_their_unit() -> None:
@@ -49,7 +49,7 @@ def test_times_carry_their_unit() -> None:
 
 def test_a_completed_request_is_written_down_whole() -> None:
     """A value would stand in another column, or come from another attempt."""
-    row = RESULT.requests_table.to_pylist()[2]
+    row = RESULT.tables.requests.to_pylist()[2]
     assert row == {
         "request_id": 2,
         "session_id": "B",
@@ -80,7 +80,7 @@ def test_a_completed_request_is_written_down_whole() -> None:
 
 def test_a_request_that_no_pod_got_has_nulls() -> None:
     """A refused request would look placed on a pod, at time 0 or with 0 tokens cached."""
-    row = RESULT.requests_table.to_pylist()[4]
+    row = RESULT.tables.requests.to_pylist()[4]
     assert row["status"] == "rejected"
     assert row["http_status"] == 503
     assert row["reason"] == "no_ready_pod"
@@ -95,7 +95,7 @@ def test_a_request_that_no_pod_got_has_nulls() -> None:
 
 def test_what_is_not_known_yet_is_null() -> None:
     """Tokens of requests that wait or run would be reported as 0."""
-    prefilling, queued = RESULT.requests_table.to_pylist()[7:]
+    prefilling, queued = RESULT.tables.requests.to_pylist()[7:]
     assert prefilling["cached_tokens"] == 48
     assert prefilling["output_tokens"] is prefilling["end_s"] is prefilling["http_status"] is None
     assert queued["scheduled_s"] is queued["cached_tokens"] is queued["computed_tokens"] is None
@@ -103,13 +103,13 @@ def test_what_is_not_known_yet_is_null() -> None:
 
 def test_clients_that_left_are_499() -> None:
     """Cancelled requests would count as errors of the server."""
-    (request,) = (row for row in RESULT.requests_table.to_pylist() if row["status"] == "cancelled")
+    (request,) = (row for row in RESULT.tables.requests.to_pylist() if row["status"] == "cancelled")
     assert request["http_status"] == 499
 
 
 def test_placements_are_one_row_per_attempt() -> None:
     """An attempt would be missing, or its own prediction replaced by a measurement."""
-    rows = RESULT.placements_table.to_pylist()
+    rows = RESULT.tables.placements.to_pylist()
     assert [row["request_id"] for row in rows] == [0, 1, 2, 3, 5, 6, 7, 8]
     assert rows[2] == {
         "request_id": 2,
@@ -133,7 +133,7 @@ def test_placements_are_one_row_per_attempt() -> None:
 
 def test_pod_samples_keep_their_pod() -> None:
     """Samples of one pod would be filed under another."""
-    assert RESULT.pods_table.to_pylist()[3] == {
+    assert RESULT.tables.pods.to_pylist()[3] == {
         "time_s": 10.0,
         "pod": "qwen-1",
         "in_flight": 0,
@@ -146,7 +146,7 @@ def test_pod_samples_keep_their_pod() -> None:
 def test_data_frames_have_types_that_do_not_depend_on_nulls() -> None:
     """A notebook would break on the first run in which every request completes."""
     frame = RESULT.requests
-    whole = RESULT.requests_table.slice(0, 1)
+    whole = RESULT.tables.requests.slice(0, 1)
     assert frame.dtypes.to_dict() == arrow.data_frame(whole).dtypes.to_dict()
     assert str(frame["cached_tokens"].dtype) == "Int64"
     assert str(frame["prompt_tokens"].dtype) == "int64"

@@ -12,6 +12,7 @@ from sim.scenario.engine import FrontEnd, Prefilling, StepTime
 from sim.scenario.fields import Quantity
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Backend, Metrics, Slo, Window
+from sim.scenario.swap import Member
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
@@ -218,10 +219,15 @@ def reachable(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     yield from seen
 
 
-@pytest.mark.parametrize("kind", registries.load().workloads)
-def test_the_numbers_of_workloads_have_ranges_too(kind: str) -> None:
+SPECS: dict[str, type[BaseModel]] = {
+    **{kind: family.spec for kind, family in registries.load().workloads.items()},
+    "member of a pool": Member,
+}
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_the_numbers_of_workloads_and_members_have_ranges_too(spec: type[BaseModel]) -> None:
     """C73: a workload of NaN requests per second, or of 1e18 sessions, would be started."""
-    spec = registries.load().workloads[kind].spec
     tested = 0
     for model in reachable(spec):
         for key, quantity in numeric_fields(model).items():
@@ -242,3 +248,39 @@ def test_the_numbers_of_workloads_have_ranges_too(kind: str) -> None:
         ]
         assert bare == [], f"{model.__name__}: numbers without a range"
     assert tested > 0
+
+
+# Of the times of a load nothing is legal, but not of what fails: retries would take no time.
+MEMBER_ZERO_IS_LEGAL = {
+    "Member.load": True,
+    "Member.unload": True,
+    "Member.loadLimit": False,
+    "LoadFailure.probability": True,
+    "LoadFailure.after": False,
+    "Swap.disk": False,
+    "Swap.loader": False,
+    "Swap.hostToDevice": False,
+    "Swap.host": False,
+    "Swap.init": True,
+    "Swap.compile": True,
+    "Swap.graphs": True,
+    "Swap.warmUp": True,
+}
+
+
+def test_zero_and_next_to_nothing_of_a_member_are_legal_only_where_they_make_sense() -> None:
+    """C73: bytes over a bandwidth of 0 end in a traceback, or a load last for ever."""
+    found = {
+        f"{model.__name__}.{key}": quantity
+        for model in reachable(Member)
+        for key, quantity in numeric_fields(model).items()
+    }
+    assert found.keys() == MEMBER_ZERO_IS_LEGAL.keys()
+    for path, quantity in found.items():
+        adapter = TypeAdapter(Annotated[float, quantity])
+        for value in (0, 1e-300):
+            if MEMBER_ZERO_IS_LEGAL[path]:
+                assert adapter.validate_python(value) == value
+            else:
+                with pytest.raises(ValidationError):
+                    adapter.validate_python(value)

@@ -116,7 +116,7 @@ def _figures(cost: Cost, folder: Path) -> dict[str, Any]:
 
     (place,) = folder.glob("*/*/seed-*")
     result = read(place)
-    requests = len(result.requests_table)
+    requests = len(result.tables.requests)
     return {
         "requests": requests,
         "events": result.facts.events,

@@ -56,6 +56,7 @@ def _gpus() -> dict[str, dict[str, Any]]:
             f"{_pairs(gpu.teraflops)}; {gpu.source}",
             "memory_bytes": gpu.memory,
             "bandwidth_bytes_per_s": gpu.bandwidth,
+            "host_link_bytes_per_s": gpu.host_link,
             "teraflops": gpu.teraflops,
             "all_reduce_s": gpu.all_reduce,
             "max_num_batched_tokens": gpu.max_num_batched_tokens,

@@ -38,8 +38,8 @@ DEFAULT_THEORY = Path("scenarios", "theory")
 @click.option(
     "--measured",
     is_flag=True,
-    help="Compare podsim with what real engines did; FILE is a part: recordings, closed-loops or "
-    "batches, all of them when missing.",
+    help="Compare podsim with what real engines did; FILE is a part: recordings, closed-loops, "
+    "batches or swaps, all of them when missing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(

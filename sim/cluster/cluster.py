@@ -1,24 +1,24 @@
-"""Wires one scenario under one seed: workloads, a proxy and pods on one clock."""
+"""Drives one scenario under one seed through its window."""
 
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
 
 from sim import registry as registries
+from sim.cluster.incidents import Incidents
+from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
-from sim.pod.frontend import FrontedPod
-from sim.ports import PodObserver, PodPort, PodTotals, Workload, WorkloadContext
+from sim.ports import PodObserver, PodTotals, Workload, WorkloadContext
 from sim.record import Recorder
 from sim.request import Request
 from sim.results.result import RunFacts
 from sim.rng import Streams
-from sim.router.proxy import Proxy
-from sim.router.signals import PodColumns, Poller
-from sim.router.views import Policy, PolicyContext
-from sim.scenario.schema import Backend, Scenario
+from sim.router.door import Door
+from sim.router.signals import Poller
+from sim.scenario.reach import direct_backend, models_served
+from sim.scenario.schema import Scenario
 
-PROXY_NAME = "proxy-0"
 WATCH_S = 3600.0
 
 
@@ -37,33 +37,24 @@ class Cluster:
         self.streams = Streams(seed)
         self._scenario = scenario
         self._families = registries.load()
-        name = scenario.router.rules[0].backends[0]
-        backend = scenario.backends[name]
-        engine = scenario.engines[backend.engine]
-        self._engine = engine
-        family = self._families.engines[engine.kind]
-        names = (f"{name}-{index}" for index in range(backend.replicas))
-        self.pods: list[PodPort] = [
-            pod
-            for each in names
-            for pod in family.implementation.replica(each, engine, self.kernel)
-        ]
-        if engine.front_end is not None:
-            self.pods = [FrontedPod(pod, engine.front_end, self.kernel) for pod in self.pods]
+        site = Site(scenario, self._families, self.kernel, self.recorder, self.streams)
+        self._plant = plant(site)
+        self.pods = [pod for pods in self._plant.pods.values() for pod in pods]
         if observer is not None:
             for pod in self.pods:
                 pod.watch(observer)
-        self._gpus = len(self.pods) * engine.tensor_parallel
-        columns = PodColumns([pod.name for pod in self.pods])
-        self._policy = self._make_policy(name, backend)
+        self._gpus = gpus(site, self._plant)
+        self._door = Door(self.kernel, self.recorder)
+        self._ways = upstreams(site, self._plant)
+        self.proxy = proxy(site, self._ways, self._door)
+        self._direct = direct(site, self._plant, self._door)
         interval_s = scenario.router.metrics.poll_interval
-        self._poller = Poller(self.pods, columns, interval_s, self.kernel, self.recorder)
-        self.proxy = Proxy(
-            PROXY_NAME, name, self.pods, columns, self._policy, self.kernel, self.recorder
-        )
+        ways = list(self._ways.values())
+        self._poller = Poller(ways, interval_s, self.kernel, self.recorder)
         self._workloads = self._make_workloads(directory)
         self._unfinished = len(self._workloads)
-        self._periodic = 1 + (self._policy.tick_interval_s is not None)  # polls, ticks
+        ticking = sum(way.policy.tick_interval_s is not None for way in ways)
+        self._periodic = 1 + ticking  # polls, ticks
         self._opened: tuple[PodTotals, ...] = ()
         self._closed: tuple[PodTotals, ...] = ()
 
@@ -78,11 +69,7 @@ class Cluster:
         measure_s = inf if window.measure is None else window.measure
         window_end_s = window.warmup + measure_s
         drain = window.measure is None if window.drain is None else window.drain
-        kernel.spawn(self._poller.run())
-        self.proxy.start()
-        kernel.at(window.warmup, Order.WINDOW, self._open_window)
-        for workload in self._workloads.values():
-            workload.start()
+        self._start()
         if drain or window.measure is None:
             kernel.spawn(self._watch())
         kernel.run_until(window_end_s, on_tick)
@@ -95,33 +82,35 @@ class Cluster:
 
     # -- building -------------------------------------------------------------------------
 
-    def _make_policy(self, name: str, backend: Backend) -> Policy:
-        salt = self._scenario.ring_salt
-        context = PolicyContext(
-            proxy=PROXY_NAME,
-            backend=name,
-            streams=self.streams,
-            ring_salt=str(self.streams.seed) if salt is None else salt,
-        )
-        family = self._families.policies[backend.policy.kind]
-        policy: Policy = family.implementation(backend.policy, context)
-        return policy
-
     def _make_workloads(self, directory: Path) -> dict[str, Workload]:
         workloads: dict[str, Workload] = {}
-        models = () if self._engine.model is None else (self._engine.model,)
+        models = models_served(self._scenario)
         for name, spec in self._scenario.workloads.items():
             context = WorkloadContext(
                 name,
                 self.kernel,
                 self.streams,
-                self.proxy,
+                self._direct.get(direct_backend(spec) or "", self.proxy),
                 directory,
                 self._workload_finished,
                 models,
             )
             workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)
         return workloads
+
+    def _start(self) -> None:
+        """Everything stands at time 0: pods, pools, what watches them, incidents, clients."""
+        for replicas in self._plant.standing:
+            replicas.start()
+        for pool in self._plant.pools.values():
+            pool.start()
+        self.kernel.spawn(self._poller.run())
+        self.proxy.start()
+        incidents = Incidents(self._plant, self._ways, self.proxy, self.kernel)
+        incidents.schedule(self._scenario.events)
+        self.kernel.at(self._scenario.window.warmup, Order.WINDOW, self._open_window)
+        for workload in self._workloads.values():
+            workload.start()
 
     # -- while it runs --------------------------------------------------------------------
 
@@ -160,7 +149,7 @@ class Cluster:
             if not awaited:
                 self.kernel.stop()
 
-        self.proxy.on_end = ended
+        self._door.on_end = ended
         self.kernel.run_until(inf, on_tick)
 
     def _facts(self, window_start_s: float, window_end_s: float) -> RunFacts:
@@ -176,7 +165,7 @@ class Cluster:
             pods=tuple(pod.name for pod in self.pods),
             gpus=self._gpus,
             agents=sum(spec.agents_total for spec in scenario.workloads.values()),
-            has_home=self._policy.has_home,
+            has_home=any(way.policy.has_home for way in self._ways.values()),
             opened=self._opened or tuple(PodTotals() for _ in self.pods),
             closed=self._closed,
             events=self.kernel.events,

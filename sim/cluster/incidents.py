@@ -1,0 +1,69 @@
+"""What a scenario's ``events`` do to the cluster, at their time."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from sim.cluster.wiring import Plant
+from sim.kernel import Kernel, Order
+from sim.router.proxy import Proxy
+from sim.router.upstream import Upstream
+from sim.scenario.events import BackendErrors, Event, LoadFailure, PodLost, ProxyRestart
+
+
+class Incidents:
+    """Schedules the events of a scenario; those of one instant happen in the order of the file."""
+
+    def __init__(
+        self, built: Plant, ways: dict[str, Upstream], proxy: Proxy, kernel: Kernel
+    ) -> None:
+        self._built = built
+        self._ways = ways
+        self._proxy = proxy
+        self._kernel = kernel
+
+    def schedule(self, events: Iterable[Event]) -> None:
+        """Called once, at time 0."""
+        for event in events:
+            self._kernel.at(event.at, Order.FAULT, partial(self._happen, event))
+
+    def _happen(self, event: Event) -> None:
+        if isinstance(event, PodLost):
+            self._lose(event)
+        elif isinstance(event, BackendErrors):
+            self._answer_with(event.backend, event.http_status)
+            if event.duration is not None:
+                again = partial(self._answer_with, event.backend, None)
+                self._after(event.duration, again)
+        elif isinstance(event, ProxyRestart):
+            self._proxy.restart()
+        elif isinstance(event, LoadFailure):
+            pool = self._ways[event.backend].pool
+            assert pool is not None
+            pool.fail_loads(event.backend, event.after, event.loads)
+
+    def _answer_with(self, backend: str, http_status: int | None) -> None:
+        self._ways[backend].fault_http_status = http_status
+
+    def _lose(self, event: PodLost) -> None:
+        way, replica = self._ways[event.backend], self._built.replicas[event.backend][event.replica]
+        replica.stop()
+        if way.pool is not None:
+            way.pool.lost(event.backend)
+            return
+        self._set_up(event, up=False)
+        if event.duration is not None:
+            self._after(event.duration, partial(self._come_back, event))
+
+    def _come_back(self, event: PodLost) -> None:
+        replica = self._built.replicas[event.backend][event.replica]
+        if not replica.ready:
+            replica.start()
+            self._set_up(event, up=True)
+
+    def _set_up(self, event: PodLost, up: bool) -> None:
+        way, replica = self._ways[event.backend], self._built.replicas[event.backend][event.replica]
+        for process in replica.processes:
+            way.set_up(way.pods.index(process), up)
+
+    def _after(self, duration_s: float, callback: partial[None]) -> None:
+        self._kernel.at(self._kernel.now_s + duration_s, Order.FAULT, callback)

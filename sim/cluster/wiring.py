@@ -1,0 +1,175 @@
+"""Builds what a scenario describes: pods, pools, and the ways to them."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+
+from sim.kernel import Kernel
+from sim.pod.frontend import FrontedPod
+from sim.pod.process import Replica
+from sim.ports import PodPort, PoolContext, PoolPort
+from sim.record import Recorder
+from sim.registry import Registry
+from sim.rng import Streams
+from sim.router.budgets import Budgets
+from sim.router.direct import Direct
+from sim.router.door import Door
+from sim.router.proxy import Proxy
+from sim.router.routes import Routes
+from sim.router.upstream import Upstream
+from sim.router.views import Policy, PolicyContext
+from sim.scenario.events import PodLost
+from sim.scenario.pool import Pool
+from sim.scenario.reach import direct_backend, reachable
+from sim.scenario.schema import Scenario
+from sim.scenario.swap import swap_times
+
+PROXY_NAME = "proxy-0"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all parts of a run share."""
+
+    scenario: Scenario
+    families: Registry
+    kernel: Kernel
+    recorder: Recorder
+    streams: Streams
+
+
+@dataclass
+class Plant:
+    """What stands there: pods by backend, in the order of the scenario, and pools by name.
+
+    ``replicas`` are those of backends whose pods can be down, ``member_of`` is
+    the pool of each pooled backend.
+    """
+
+    pods: dict[str, list[PodPort]] = field(default_factory=dict)
+    replicas: dict[str, list[Replica]] = field(default_factory=dict)
+    pools: dict[str, PoolPort] = field(default_factory=dict)
+    member_of: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def standing(self) -> list[Replica]:
+        """Replicas that serve from the start: those that no pool has to load."""
+        return [
+            replica
+            for backend, replicas in self.replicas.items()
+            if backend not in self.member_of
+            for replica in replicas
+        ]
+
+
+def plant(site: Site) -> Plant:
+    """Pods and pools; nothing is ready yet that can be down."""
+    built = Plant()
+    scenario = site.scenario
+    built.member_of = {
+        member: name for name, pool in scenario.pools.items() for member in pool.members
+    }
+    mortal = {event.backend for event in scenario.events if isinstance(event, PodLost)}
+    for name in reachable(scenario):
+        builds = [partial(_engines, site, name, i) for i in range(scenario.backends[name].replicas)]
+        if name in built.member_of or name in mortal:
+            replicas = [Replica(build, site.kernel) for build in builds]
+            built.replicas[name] = replicas
+            built.pods[name] = [process for each in replicas for process in each.processes]
+        else:
+            built.pods[name] = [pod for build in builds for pod in build()]
+    for name, spec in scenario.pools.items():
+        built.pools[name] = _pool(site, name, spec, built)
+    return built
+
+
+def gpus(site: Site, built: Plant) -> int:
+    """GPUs of all pods; members of a pool take turns on those of the largest one."""
+    scenario = site.scenario
+    taken = {
+        name: len(pods) * scenario.engines[scenario.backends[name].engine].tensor_parallel
+        for name, pods in built.pods.items()
+    }
+    shared = sum(max(taken[name] for name in pool.members) for pool in scenario.pools.values())
+    return shared + sum(taken[name] for name in taken if name not in built.member_of)
+
+
+def _engines(site: Site, backend: str, replica: int) -> list[PodPort]:
+    """The pods of one replica, behind their front ends."""
+    engine = site.scenario.engines[site.scenario.backends[backend].engine]
+    implementation = site.families.engines[engine.kind].implementation
+    pods: list[PodPort] = implementation.replica(f"{backend}-{replica}", engine, site.kernel)
+    if engine.front_end is None:
+        return pods
+    return [FrontedPod(pod, engine.front_end, site.kernel) for pod in pods]
+
+
+def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
+    scenario = site.scenario
+    times = {
+        member: swap_times(settings, scenario.engines[scenario.backends[member].engine])
+        for member, settings in spec.members.items()
+    }
+    context = PoolContext(
+        kernel=site.kernel,
+        streams=site.streams,
+        events=site.recorder.pool_events,
+        processes={member: built.replicas[member][0].processes[0] for member in spec.members},
+        unload_s={member: each.unload_s for member, each in times.items()},
+        load_s={member: each.load_s for member, each in times.items()},
+        header_timeout_s=scenario.router.proxy.response_header_timeout or inf,
+    )
+    pool: PoolPort = site.families.pools[spec.kind].implementation(name, spec, context)
+    return pool
+
+
+def upstreams(site: Site, built: Plant) -> dict[str, Upstream]:
+    """The backends as the proxy knows them."""
+    ways = {}
+    for name, pods in built.pods.items():
+        policy, pool = partial(_policy, site, name), built.member_of.get(name)
+        if pool is None:
+            ways[name] = Upstream(name, pods, policy, site.kernel)
+        else:
+            side = site.scenario.pools[pool].router_side
+            ways[name] = Upstream(name, pods, policy, site.kernel, built.pools[pool], side)
+    return ways
+
+
+def _policy(site: Site, backend: str) -> Policy:
+    spec = site.scenario.backends[backend].policy
+    salt = site.scenario.ring_salt
+    context = PolicyContext(
+        proxy=PROXY_NAME,
+        backend=backend,
+        streams=site.streams,
+        ring_salt=str(site.streams.seed) if salt is None else salt,
+    )
+    policy: Policy = site.families.policies[spec.kind].implementation(spec, context)
+    return policy
+
+
+def proxy(site: Site, ways: dict[str, Upstream], door: Door) -> Proxy:
+    """The router in front of all backends."""
+    router = site.scenario.router
+    budgets = router.policy.budgets
+    return Proxy(
+        PROXY_NAME,
+        Routes(router, site.scenario.backends, ways),
+        list(ways.values()),
+        door,
+        site.kernel,
+        site.recorder,
+        Budgets(budgets) if budgets else None,
+        router.proxy.quarantine_duration,
+    )
+
+
+def direct(site: Site, built: Plant, door: Door) -> dict[str, Direct]:
+    """The services of the backends that some workload reaches beside the router."""
+    wanted = dict.fromkeys(direct_backend(spec) for spec in site.scenario.workloads.values())
+    return {
+        name: Direct(name, built.pods[name], door, site.kernel, site.recorder)
+        for name in wanted
+        if name is not None
+    }

@@ -1,0 +1,72 @@
+"""Traffic that reaches the pods of a backend beside the router."""
+
+from itertools import cycle
+
+from sim.kernel import Kernel
+from sim.ports import PodPort
+from sim.record import Recorder
+from sim.request import Answer, Attempt, HttpStatus, Outcome, Request, Status
+from sim.router.door import Door
+
+DIRECT = "direct"
+"""What stands for the proxy of such an attempt."""
+
+
+class Direct:
+    """The service of a backend: its pods in turn, no rule, no pool, no deadline, no retries.
+
+    A pod that is not there refuses the connection, which is the client's answer.
+    """
+
+    def __init__(
+        self, backend: str, pods: list[PodPort], door: Door, kernel: Kernel, recorder: Recorder
+    ) -> None:
+        self._backend = backend
+        self._pods = pods
+        self._turns = cycle(range(len(pods)))
+        self._door = door
+        self._kernel = kernel
+        self._recorder = recorder
+
+    def submit(self, request: Request) -> None:
+        """A request arrives now, for the first time or again."""
+        now_s = self._kernel.now_s
+        self._door.arrives(request)
+        request.backend = self._backend
+        pod = next(self._turns)
+        attempt = Attempt(
+            request=request,
+            number=len(request.attempts) + 1,
+            proxy=DIRECT,
+            backend=self._backend,
+            pod_index=pod,
+            pod=self._pods[pod].name,
+            outcome=Outcome.PLACED,
+            reason=None,
+            decided_s=now_s,
+            dispatch_s=now_s,
+            listener=self,
+        )
+        request.attempts.append(attempt)
+        self._recorder.dispatched(attempt)
+        self._pods[pod].submit(attempt)
+
+    def cancel(self, request: Request) -> None:
+        """The client leaves; nothing happens if the request is over already."""
+        attempt = request.attempts[-1] if request.attempts else None
+        if attempt is None or attempt.end_s is not None:
+            return
+        attempt.status = Status.CANCELLED
+        attempt.end_s = self._kernel.now_s
+        attempt.http_status = HttpStatus.CLIENT_CLOSED_REQUEST
+        self._pods[attempt.pod_index].cancel(attempt)
+        self.ended(attempt)
+
+    def first_token(self, attempt: Attempt) -> None:
+        """Nobody but the client hears of it."""
+
+    def ended(self, attempt: Attempt) -> None:
+        """A pod reports the end of an attempt, however it ended."""
+        gone = attempt.status == Status.CANCELLED
+        reason = Answer.CLIENT_CLOSED if gone else attempt.end_reason
+        self._door.answers(attempt.request, attempt.status, attempt.http_status, reason)

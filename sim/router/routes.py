@@ -1,0 +1,110 @@
+"""Which rule takes a request, and which backends it may go to (router and pools, 5)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import inf
+
+from sim.request import Request
+from sim.router.upstream import Upstream
+from sim.scenario.routing import (
+    CLASSIFICATION_HEADER,
+    COMPLEXITY_HEADER,
+    Match,
+    Router,
+    Rule,
+)
+from sim.scenario.schema import Backend
+
+DEFAULT_ROUTE = "default"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """A backend of a rule, and how long its first token may take."""
+
+    upstream: Upstream
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """A rule as the proxy follows it; the default route is one without a match."""
+
+    name: str
+    targets: tuple[Target, ...]
+    if_idle: bool = False
+    fail_closed: bool = False
+
+
+class Routes:
+    """The rules of a router over its backends, in order."""
+
+    def __init__(
+        self, router: Router, backends: Mapping[str, Backend], upstreams: Mapping[str, Upstream]
+    ) -> None:
+        self._router = router
+        self._backends = backends
+        self._upstreams = upstreams
+        self._rules = [(rule.match, self._route(rule)) for rule in router.rules]
+        self._default = None
+        if router.default_route is not None:
+            self._default = self._single(router.default_route)
+        # Nothing but these two is looked at, and few combinations of them occur.
+        self._known: dict[tuple[str, tuple[tuple[str, str], ...]], Route | None] = {}
+
+    def of(self, request: Request) -> Route | None:
+        """The route of ``request``; None when nothing takes it."""
+        key = request.model, request.headers
+        if key not in self._known:
+            self._known[key] = self._find(request.model, dict(request.headers))
+        return self._known[key]
+
+    def _find(self, model: str, headers: Mapping[str, str]) -> Route | None:
+        headers = {name.lower(): value for name, value in headers.items()}
+        for match, route in self._rules:
+            if route.targets and matches(match, model, headers):
+                return route
+        by_name = self._router.default_route_strategy == "BackendNameMatch"
+        if by_name and model in self._upstreams:
+            return self._single(model)
+        return self._default
+
+    def _route(self, rule: Rule) -> Route:
+        wanted = rule.match.required_capabilities
+        targets = tuple(
+            Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
+            for name in rule.backends
+            if all(each in self._backends[name].capabilities for each in wanted)
+        )
+        return Route(rule.name, targets, rule.pool_activation == "IfIdle", rule.fail_closed)
+
+    def _single(self, name: str) -> Route:
+        target = Target(self._upstreams[name], self._timeout_s(name, None))
+        return Route(DEFAULT_ROUTE, (target,))
+
+    def _timeout_s(self, backend: str, of_rule: float | None) -> float:
+        """The rule's, else the backend's, else the proxy's; infinite for none."""
+        for timeout_s in (of_rule, self._backends[backend].timeout):
+            if timeout_s is not None:
+                return timeout_s
+        general_s = self._router.proxy.response_header_timeout
+        return inf if general_s is None else general_s
+
+
+def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request for ``model`` with ``headers``, names in lower case, is meant.
+
+    Capabilities are those of backends and no matter of the request.
+    """
+    wanted = {name.lower(): value for name, value in match.headers.items()}
+    return (
+        (not match.models or any(fnmatchcase(model, glob) for glob in match.models))
+        and all(headers.get(name) == value for name, value in wanted.items())
+        and _among(headers.get(CLASSIFICATION_HEADER), match.data_classification)
+        and match.task_complexity in (None, headers.get(COMPLEXITY_HEADER))
+    )
+
+
+def _among(value: str | None, accepted: tuple[str, ...]) -> bool:
+    return not accepted or value in accepted

@@ -1,0 +1,59 @@
+"""What happens to the cluster while it serves: one entry of ``events`` per incident."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from sim.scenario.fields import Duration, Model, Name, PositiveDuration, whole
+
+
+class PodLost(Model):
+    """A pod dies: what is in it breaks off, its cache is gone."""
+
+    kind: Literal["pod-lost"]
+    at: Duration = Field(description="When.")
+    backend: Name = Field(description="Whose pod.")
+    replica: Annotated[int, whole(0, 9_999)] = Field(default=0, description="Which one, from 0.")
+    duration: PositiveDuration | None = Field(
+        default=None,
+        alias="for",
+        description="It serves again so much later; when missing it does not by itself.",
+    )
+
+
+class BackendErrors(Model):
+    """All pods of a backend answer every new request with an error."""
+
+    kind: Literal["backend-errors"]
+    at: Duration = Field(description="When.")
+    backend: Name = Field(description="Whose pods.")
+    duration: PositiveDuration | None = Field(
+        default=None, alias="for", description="How long; to the end of the run when missing."
+    )
+    http_status: Annotated[int, whole(400, 599)] = Field(
+        default=500, description="What they answer."
+    )
+
+
+class ProxyRestart(Model):
+    """The proxy restarts: its tables and counts are empty, what it held breaks off."""
+
+    kind: Literal["proxy-restart"]
+    at: Duration = Field(description="When.")
+
+
+class LoadFailure(Model):
+    """The next loads of a member of a pool fail."""
+
+    kind: Literal["load-failure"]
+    at: Duration = Field(description="When; loads that begin then or later are meant.")
+    backend: Name = Field(description="The member.")
+    after: Duration = Field(
+        default=0.0, description="How long after its begin a load fails; 0 is a refused one."
+    )
+    loads: Annotated[int, whole(1, 1_000_000)] = Field(default=1, description="How many fail.")
+
+
+Event: TypeAlias = Annotated[
+    PodLost | BackendErrors | ProxyRestart | LoadFailure, Field(discriminator="kind")
+]
