@@ -3,7 +3,8 @@
 - ``translation``   from texts of manifests to the text of a scenario and notes
 - ``objects``       documents to objects, and which object a name refers to
 - ``fields``        the values of an object; what nobody reads is reported
-- ``service``       InferenceService and Model to an engine (``options``, ``names``)
+- ``fleet``         what the objects are to each other
+- ``service``       InferenceService and Model to an ``engine`` (``options``, ``names``)
 - ``router``        ModelRouter to backends and rules (``balancing``)
 - ``pool``          ModelPool to a pool
 - ``standin``       a workload for each rule, for a manifest has none

@@ -1,12 +1,12 @@
 """What the objects of an import are to each other: who serves behind which name, and where."""
 
 from sim.manifests import pool, router, service
+from sim.manifests.engine import Engine
 from sim.manifests.names import scenario_name
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import MODEL, POOL, ROUTER, SERVICE, Object, Objects
 from sim.manifests.pool import Pool
 from sim.manifests.router import Backend, Router, Rule
-from sim.manifests.service import Engine
 from sim.scenario.nodes import Place
 
 
@@ -24,7 +24,6 @@ class Fleet:
         self.router = self._read_router()
         self._add_members()
         self._check_names()
-        self._check_proxies()
         self.engines: dict[str, Engine] = {
             backend.name: service.translate(
                 backend.service, objects, gpu, self._slot_labels(backend.service)
@@ -86,13 +85,6 @@ class Fleet:
                 )
                 at_fault = backend.service
                 self._notes.fault(at_fault.place, at_fault.spec.path[:1], message)
-
-    def _check_proxies(self) -> None:
-        for manifest in self._objects.found[ROUTER][:1]:
-            proxy = manifest.spec.child("proxy")
-            if proxy is not None and self.router.proxies > 1 and self.pools:
-                message = "the operator keeps one proxy in front of a pool; so does the scenario"
-                proxy.note(NoteKind.WARNING, "replicas", message)
 
     def _skip_unused(self) -> None:
         used = [backend.service for backend in self.router.backends.values()]

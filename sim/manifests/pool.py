@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from sim.manifests.engine import Engine
 from sim.manifests.fields import Fields
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
-from sim.manifests.service import Engine
 from sim.manifests.writing import Block, seconds
 
 STICKY, RECLAIM = "sticky", "reclaim"

@@ -10,17 +10,17 @@ from sim.manifests.names import scenario_name
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
 from sim.manifests.writing import Block, Plain, seconds
+from sim.scenario.routing import CLASSIFICATION_HEADER
 from sim.scenario.suggest import suggestion
-
-CLASSIFICATION_HEADER: Final = "x-llmkube-classification"
-COMPLEXITY_HEADER: Final = "x-llmkube-task-complexity"
-DEFAULT_BUDGET_WINDOW_S: Final = 3600
 
 COMPLEXITIES: Final = ("simple", "moderate", "complex")
 ACTIVATIONS: Final = ("Wait", "IfIdle")
 STRATEGIES: Final = ("primary-fallback", "weighted", "shadow")
 DEFAULT_STRATEGIES: Final = ("Static", "BackendNameMatch")
+BUDGET_SCOPES: Final = ("router", "rule", "team")
 MAX_PROXIES: Final = 10
+MAX_BUDGET_TOKENS: Final = 10**12
+MAX_BUDGET_WINDOW_S: Final = 366 * 86400
 
 
 @dataclass(eq=False)
@@ -53,8 +53,6 @@ class Router:
     backends: dict[str, Backend] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
     settings: Block = field(default_factory=Block)
-    proxy: Block = field(default_factory=Block)
-    proxies: int = 1
     default_route: str | None = None
 
     def backend_of(self, service: Object) -> Backend | None:
@@ -76,6 +74,7 @@ class _Translation:
         self._objects = objects
         self._ring = False
         self._external: set[str] = set()
+        self._named: list[str] = []  # rules, those that are left out among them
         self._called: dict[str, str] = {}  # backends of the manifest, as the scenario calls them
 
     def router(self) -> Router:
@@ -99,11 +98,16 @@ class _Translation:
         proxy = self._spec.child("proxy")
         if proxy is None:
             return
+        block = Block()
         for key in ("responseHeaderTimeout", "quarantineDuration"):
             duration_s = proxy.duration_s(key)
             if duration_s:
-                router.proxy.add(key, seconds(duration_s), proxy.origin(key))
-        router.proxies = proxy.whole("replicas", 1, MAX_PROXIES) or 1
+                block.add(key, seconds(duration_s), proxy.origin(key))
+        if not block.empty:
+            router.settings.add("proxy", block)
+        if (proxy.whole("replicas", 1, MAX_PROXIES) or 1) > 1:
+            message = "a scenario has one proxy, whose counts and tables know every request"
+            proxy.note(NoteKind.WARNING, "replicas", message)
         self._ring = balancing.has_ring(proxy.text("image"))
 
     def _backend(self, backend: Fields, router: Router) -> None:
@@ -153,9 +157,10 @@ class _Translation:
         if name is None or scenario_name(name) != name:
             rule.fault("name", "must be letters, digits and hyphens, a letter or a digit first")
             return
-        if any(name == other.name for other in router.rules):
+        if name in self._named:
             rule.fault("name", f"there are two rules {name!r}")
             return
+        self._named.append(name)
         settings: dict[str, Plain] = {}
         if (activation := rule.one_of("poolActivation", ACTIVATIONS)) is not None:
             settings["poolActivation"] = activation
@@ -227,7 +232,9 @@ class _Translation:
         policy = self._spec.child("policy")
         if policy is None:
             return
-        budgets = [budget for each in policy.children("budgets") for budget in self._budget(each)]
+        rules = [rule.name for rule in router.rules]
+        written = policy.children("budgets")
+        budgets = [budget for each in written for budget in self._budget(each, rules)]
         if budgets:
             block = Block()
             block.add("budgets", budgets, policy.origin("budgets"))
@@ -245,20 +252,28 @@ class _Translation:
             message = f"podsim's clients say it in {CLASSIFICATION_HEADER}"
             classification.note(NoteKind.WARNING, "headerKey", message)
 
-    def _budget(self, budget: Fields) -> list[Block]:
-        """The block of a budget; none when it is in dollars only."""
-        block = Block()
+    def _budget(self, budget: Fields, rules: list[str]) -> list[Block]:
+        """The block of a budget; none when it is in dollars only, or of a rule left out."""
+        name, scope = budget.name("name"), budget.one_of("scope", BUDGET_SCOPES)
         for key in ("name", "scope"):
             if key not in budget:
                 budget.fault(key, "is missing")
-        block.add("name", budget.text("name"))
-        block.add("scope", budget.one_of("scope", ("router", "rule", "team")))
-        for key in ("ruleName", "headerKey"):
-            if (text := budget.name(key)) is not None:
-                block.add(key, text)
-        tokens = budget.whole("maxTokens", 1, 10**12)
-        window_s = budget.whole("windowSeconds", 1, 366 * 86400)
+        tokens = budget.whole("maxTokens", 1, MAX_BUDGET_TOKENS)
+        window_s = budget.whole("windowSeconds", 1, MAX_BUDGET_WINDOW_S)
         budget.ignore("maxUSD", "podsim counts tokens and knows no prices")
+        block = Block()
+        block.add("name", name)
+        block.add("scope", scope)
         block.add("maxTokens", tokens)
-        block.add("windowSeconds", window_s or DEFAULT_BUDGET_WINDOW_S)
+        if window_s is not None:
+            block.add("windowSeconds", window_s)
+        if scope == "team" and (header := budget.name("headerKey")) is not None:
+            block.add("headerKey", header)
+        if scope == "rule":
+            rule = budget.name("ruleName")
+            if rule is None or rule not in self._named:
+                hint = suggestion(rule or "", self._named)
+                budget.fault("ruleName", f"must be the name of a rule{hint}")
+            block.add("ruleName", rule)
+            return [] if tokens is None or rule not in rules else [block]
         return [] if tokens is None else [block]

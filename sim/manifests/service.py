@@ -1,10 +1,10 @@
 """InferenceService, and the Model that it serves, to an engine."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from sim.manifests import names
+from sim.manifests.engine import Engine, Setting
 from sim.manifests.fields import Fields
 from sim.manifests.notes import NoteKind, Notes
 from sim.manifests.objects import MODEL, Object, Objects
@@ -18,7 +18,7 @@ from sim.manifests.options import (
     flag_of,
     flags,
 )
-from sim.manifests.writing import Block, Plain
+from sim.manifests.writing import Plain
 from sim.scenario.nodes import Place
 
 MAX_REPLICAS: Final = 10_000
@@ -38,57 +38,8 @@ _DEFAULT_RUNTIME: Final = "llamacpp"
 _NO_MODEL: Final = (
     "the catalogue does not know the model: give model (`podsim list models`), or stepTime and "
 )
-_NO_GPU: Final = (
-    "names a GPU that podsim knows: give gpu (`podsim list gpus`) or use --gpu"
-)
+_NO_GPU: Final = "names a GPU that podsim knows: give gpu (`podsim list gpus`) or use --gpu"
 _CAPACITY: Final = {"vllm": "kvBlocks", "llamacpp": "ctxSize"}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """An engine key: its value, and where that is from."""
-
-    value: Plain
-    why: str
-
-
-@dataclass
-class Engine:
-    """What a service runs, as far as its manifest says it."""
-
-    service: Object
-    kind: str
-    replicas: int
-    settings: dict[str, Setting] = field(default_factory=dict)
-    to_add: list[str] = field(default_factory=list)
-    cautions: list[str] = field(default_factory=list)
-
-    @property
-    def knows_weights(self) -> bool:
-        """Whether the time to load it can be computed."""
-        return "model" in self.settings
-
-    @property
-    def context_tokens(self) -> int | None:
-        """The longest sequence that a request may become; None where no manifest says it."""
-        key = "maxModelLen" if self.kind == "vllm" else "ctxSize"
-        if key not in self.settings:
-            return None
-        tokens = int(self.settings[key].value)
-        slots = self.settings.get("parallel")
-        unified = self.settings.get("kvUnified")
-        if self.kind == "vllm" or slots is None or (unified is not None and unified.value):
-            return tokens
-        return tokens // int(slots.value)
-
-    def block(self) -> Block:
-        """The block under ``engines``."""
-        block = Block()
-        for text in (*self.cautions, *(f"To add: {missing}" for missing in self.to_add)):
-            block.remark(text)
-        for key, setting in self.settings.items():
-            block.add(key, setting.value, setting.why)
-        return block
 
 
 def translate(

@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from sim.manifests.router import CLASSIFICATION_HEADER, COMPLEXITY_HEADER, Router
-from sim.manifests.service import Engine
+from sim.manifests.engine import Engine
+from sim.manifests.router import Router
 from sim.manifests.writing import Plain
+from sim.scenario.routing import CLASSIFICATION_HEADER, COMPLEXITY_HEADER
 
 REQUESTS_PER_S: Final = 0.2
 PROMPT_TOKENS: Final = 2000

@@ -152,11 +152,6 @@ class _Layout:
         block = Block()
         block.add("rules", [_rule(rule) for rule in router.rules])
         block.entries += router.settings.entries
-        proxy = Block(list(router.proxy.entries))
-        if router.proxies > 1 and not self._fleet.pools:
-            proxy.add("replicas", router.proxies, "spec.proxy.replicas")
-        if not proxy.empty:
-            block.add("proxy", proxy)
         return block
 
     def _stand_ins(self) -> list[Entry]:
