@@ -130,7 +130,7 @@ class _Translation:
             external.leave(*external.node.values)
             backend.leave(*backend.node.values)
             message = f"backend {name} is outside of the cluster; podsim does not model it"
-            backend.note(NoteKind.IGNORED, "external", message)
+            self._objects.notes.add(NoteKind.IGNORED, backend.place, backend.path, message)
         elif reference is not None:
             self._in_cluster(name, backend, reference, router)
 

@@ -6,6 +6,8 @@ model and the headers that the rule asks for.
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from string import ascii_lowercase, digits
 from typing import Final, NamedTuple
 
 from sim.manifests.engine import Engine
@@ -117,5 +119,11 @@ def _asked_for(match: dict[str, Plain]) -> dict[str, Plain]:
 
 def _example(pattern: str) -> str:
     """A name that a glob pattern matches: ``assistant`` of ``assistant*``."""
-    text = re.sub(r"\[([^]!^])[^]]*\]", r"\1", pattern)
-    return text.replace("*", "").replace("?", "x") or "x"
+    chosen = re.sub(r"\[[!^]?[^]]+\]", _one_of, pattern)
+    return chosen.replace("*", "").replace("?", "x") or "x"
+
+
+def _one_of(group: re.Match[str]) -> str:
+    """A letter or digit that a group of a glob pattern allows; the group itself if there is none."""
+    allowed = (mark for mark in ascii_lowercase + digits if fnmatchcase(mark, group[0]))
+    return next(allowed, group[0])

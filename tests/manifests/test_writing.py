@@ -8,10 +8,9 @@ from sim.scenario.nodes import plain
 from sim.scenario.yamltext import parse
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
-SCALARS = (
-    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | TEXT
-    | st.floats(allow_nan=False) | st.sampled_from(["yes", "5", "1e5", "0x1", "a: b", "#", "~", "-"])
-)  # fmt: skip
+MISLEADING = st.sampled_from(["yes", "5", "1e5", "0x1", "a: b", "#", "~", "-"])
+NUMBERS = st.integers(-(10**9), 10**9) | st.floats(allow_nan=False)
+SCALARS = st.none() | st.booleans() | NUMBERS | TEXT | MISLEADING
 VALUES = st.recursive(
     SCALARS,
     lambda below: (
