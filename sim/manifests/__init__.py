@@ -5,7 +5,7 @@
 - ``fields``        the values of an object; what nobody reads is reported
 - ``fleet``         what the objects are to each other
 - ``service``       InferenceService and Model to an ``engine`` (``options``, ``names``)
-- ``router``        ModelRouter to backends and rules (``balancing``)
+- ``router``        ModelRouter to backends and rules (``balancing``, ``limits``)
 - ``pool``          ModelPool to a pool
 - ``standin``       a workload for each rule, for a manifest has none
 - ``writing``       YAML with comments

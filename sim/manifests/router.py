@@ -3,24 +3,21 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from sim.manifests import balancing
+from sim.manifests import balancing, limits
 from sim.manifests.balancing import Placement
 from sim.manifests.fields import Fields
 from sim.manifests.names import scenario_name
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
 from sim.manifests.writing import Block, Plain, seconds
-from sim.scenario.routing import CLASSIFICATION_HEADER
 from sim.scenario.suggest import suggestion
 
 COMPLEXITIES: Final = ("simple", "moderate", "complex")
 ACTIVATIONS: Final = ("Wait", "IfIdle")
 STRATEGIES: Final = ("primary-fallback", "weighted", "shadow")
-DEFAULT_STRATEGIES: Final = ("Static", "BackendNameMatch")
-BUDGET_SCOPES: Final = ("router", "rule", "team")
+NAME_MATCH: Final = "BackendNameMatch"
+DEFAULT_STRATEGIES: Final = ("Static", NAME_MATCH)
 MAX_PROXIES: Final = 10
-MAX_BUDGET_TOKENS: Final = 10**12
-MAX_BUDGET_WINDOW_S: Final = 366 * 86400
 
 
 @dataclass(eq=False)
@@ -74,6 +71,7 @@ class _Translation:
         self._objects = objects
         self._ring = False
         self._external: set[str] = set()
+        self._shown: dict[str, str] = {}  # backends by what clients call them
         self._named: list[str] = []  # rules, those that are left out among them
         self._called: dict[str, str] = {}  # backends of the manifest, as the scenario calls them
 
@@ -88,7 +86,12 @@ class _Translation:
         for rule in self._spec.children("rules"):
             self._rule(rule, router)
         self._default_route(router)
-        self._policy(router)
+        policy = self._spec.child("policy")
+        if policy is not None:
+            rules = [rule.name for rule in router.rules]
+            enforced = limits.translate(policy, rules, self._named)
+            if not enforced.empty:
+                router.settings.add("policy", enforced)
         if self._spec.one_of("dataPlane", ("Proxy", "Gateway")) == "Gateway":
             message = "the Envoy AI Gateway is not modelled; requests take LLMKube's own proxy"
             self._spec.note(NoteKind.WARNING, "dataPlane", message)
@@ -142,6 +145,8 @@ class _Translation:
             reference.fault("name", self._objects.missing(SERVICE, wanted, self._manifest))
             return
         found = Backend(name, service, backend.texts("capabilities"))
+        if (shown := backend.name("displayName")) is not None:
+            self._shown[name] = shown
         found.timeout_s = backend.duration_s("timeout")
         found.placement = balancing.translate(backend, self._ring)
         twin = router.backend_of(service)
@@ -223,57 +228,26 @@ class _Translation:
             self._spec.note(NoteKind.WARNING, "defaultRoute", message)
         elif name is not None:
             self._spec.fault("defaultRoute", self._unknown(name))
-        strategy = self._spec.one_of("defaultRouteStrategy", DEFAULT_STRATEGIES)
+        key = "defaultRouteStrategy"
+        strategy = self._spec.one_of(key, DEFAULT_STRATEGIES)
         if strategy is not None:
-            key = "defaultRouteStrategy"
             router.settings.add(key, strategy, self._spec.origin(key))
+        if strategy == NAME_MATCH:
+            self._name_rules(router)
+        if not router.rules and router.default_route is None and not self._objects.notes.faults:
+            message = "no rule and no default route leads to a service of the cluster"
+            self._objects.notes.fault(self._manifest.place, self._spec.path[:1], message)
 
-    def _policy(self, router: Router) -> None:
-        policy = self._spec.child("policy")
-        if policy is None:
-            return
-        rules = [rule.name for rule in router.rules]
-        written = policy.children("budgets")
-        budgets = [budget for each in written for budget in self._budget(each, rules)]
-        if budgets:
-            block = Block()
-            block.add("budgets", budgets, policy.origin("budgets"))
-            router.settings.add("policy", block)
-        classification = policy.child("classification")
-        if classification is None:
-            return
-        classification.ignore("sensitiveClassifications", "rules say themselves what fails closed")
-        mode = classification.one_of("mode", ("header-only", "detector", "hybrid"))
-        if mode in ("detector", "hybrid"):
-            message = f"podsim has no detector; the header {CLASSIFICATION_HEADER} decides"
-            classification.note(NoteKind.WARNING, "mode", message)
-        header = classification.name("headerKey")
-        if header is not None and header.lower() != CLASSIFICATION_HEADER:
-            message = f"podsim's clients say it in {CLASSIFICATION_HEADER}"
-            classification.note(NoteKind.WARNING, "headerKey", message)
+    def _name_rules(self, router: Router) -> None:
+        """Last rules for backends that a request may name.
 
-    def _budget(self, budget: Fields, rules: list[str]) -> list[Block]:
-        """The block of a budget; none when it is in dollars only, or of a rule left out."""
-        name, scope = budget.name("name"), budget.one_of("scope", BUDGET_SCOPES)
-        for key in ("name", "scope"):
-            if key not in budget:
-                budget.fault(key, "is missing")
-        tokens = budget.whole("maxTokens", 1, MAX_BUDGET_TOKENS)
-        window_s = budget.whole("windowSeconds", 1, MAX_BUDGET_WINDOW_S)
-        budget.ignore("maxUSD", "podsim counts tokens and knows no prices")
-        block = Block()
-        block.add("name", name)
-        block.add("scope", scope)
-        block.add("maxTokens", tokens)
-        if window_s is not None:
-            block.add("windowSeconds", window_s)
-        if scope == "team" and (header := budget.name("headerKey")) is not None:
-            block.add("headerKey", header)
-        if scope == "rule":
-            rule = budget.name("ruleName")
-            if rule is None or rule not in self._named:
-                hint = suggestion(rule or "", self._named)
-                budget.fault("ruleName", f"must be the name of a rule{hint}")
-            block.add("ruleName", rule)
-            return [] if tokens is None or rule not in rules else [block]
-        return [] if tokens is None else [block]
+        The scenario's own BackendNameMatch knows them by their names only, and
+        needs rules or a default route beside it.
+        """
+        alone = not router.rules and router.default_route is None
+        for name, called in self._called.items():
+            model = self._shown.get(name, name if alone else None)
+            if model is None:
+                continue
+            origin = f"spec.defaultRouteStrategy: {NAME_MATCH}"
+            router.rules.append(Rule(f"{name}-by-name", {"models": [model]}, [called], {}, origin))

@@ -124,6 +124,6 @@ def _example(pattern: str) -> str:
 
 
 def _one_of(group: re.Match[str]) -> str:
-    """A letter or digit that a group of a glob pattern allows; the group itself if there is none."""
+    """A letter or digit that a group of a glob allows; the group itself if there is none."""
     allowed = (mark for mark in ascii_lowercase + digits if fnmatchcase(mark, group[0]))
     return next(allowed, group[0])

@@ -98,6 +98,13 @@ FAULTS = {
         TWO + router(f"{backends('a')}, defaultRoute: z"),
         "spec.defaultRoute: unknown backend 'z'",
     ),
+    "nowhere to go": (
+        TWO + router(backends("a")), "ModelRouter/r: no rule and no default route leads to a",
+    ),
+    "only providers outside": (
+        TWO + router("backends: [{name: x, external: {}}], defaultRoute: x"),
+        "ModelRouter/r: no rule and no default route leads to a",
+    ),
     "a budget of no rule": (
         TWO
         + router(

@@ -75,7 +75,9 @@ def test_affinity_with_round_robin_warns_and_so_does_a_load_bound():
 
 def test_pods_without_balancing_get_requests_at_random():
     """A Kubernetes Service is no least-loaded balancer: the fleet would look better than it is."""
-    found = scenario(MODEL + service("a", "replicas: 3") + router(backends("a")))
+    found = scenario(
+        MODEL + service("a", "replicas: 3") + router(f"{backends('a')}, defaultRoute: a")
+    )
     assert found["backends"]["a"] == {"engine": "a", "replicas": 3, "policy": {"kind": "random"}}
 
 
@@ -114,6 +116,20 @@ def test_a_member_that_no_rule_leads_to_is_in_the_pool_all_the_same():
     """It would be missing among those that take turns."""
     found = scenario(TWO + router(backends("a") + ", defaultRoute: a") + pool(members("a", "b")))
     assert list(found["backends"]) == list(found["pools"]["p"]["members"]) == ["a", "b"]
+
+
+def test_backends_are_found_by_what_clients_call_them():
+    """Requests for a backend's displayName would get 503, or the default route."""
+    shown = "{name: x, inferenceServiceRef: {name: a}, displayName: Big Model}"
+    plain_one = "{name: y, inferenceServiceRef: {name: b}}"
+    match = f"backends: [{shown}, {plain_one}], defaultRouteStrategy: BackendNameMatch"
+    rules = scenario(TWO + router(match))["router"]["rules"]
+    assert [(each["match"]["models"], each["backends"]) for each in rules] == [
+        (("Big Model",), ("x",)),
+        (("y",), ("y",)),
+    ]
+    (last,) = scenario(TWO + router(f"{match}, defaultRoute: y"))["router"]["rules"]
+    assert last["name"] == "x-by-name"
 
 
 def test_two_backends_of_one_service_are_one_in_the_scenario():
@@ -208,5 +224,5 @@ def test_what_a_budget_in_dollars_says_is_named_and_left_out():
 
 def test_a_service_that_nothing_refers_to_is_named():
     """It would be missing without a word."""
-    notes = translated(TWO + router(backends("a"))).notes
+    notes = translated(TWO + router(backends("a") + ", defaultRoute: a")).notes
     assert any(note.kind == NoteKind.SKIPPED and "b:" in str(note) for note in notes)
