@@ -4,7 +4,8 @@
 - ``objects``       documents to objects, and which object a name refers to
 - ``fields``        the values of an object; what nobody reads is reported
 - ``fleet``         what the objects are to each other
-- ``service``       InferenceService and Model to an ``engine`` (``options``, ``names``)
+- ``service``       InferenceService and Model to an ``engine``: ``options``, ``hardware``, the
+  model ``served`` (``names``)
 - ``router``        ModelRouter to backends and rules (``balancing``, ``limits``)
 - ``pool``          ModelPool to a pool
 - ``standin``       a workload for each rule, for a manifest has none

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from sim.manifests.notes import NoteKind
 from sim.manifests.objects import Object
 from sim.manifests.writing import Block, Plain
 
@@ -24,6 +25,12 @@ class Engine:
     settings: dict[str, Setting] = field(default_factory=dict)
     to_add: list[str] = field(default_factory=list)
     cautions: list[str] = field(default_factory=list)
+
+    def lacks(self, message: str) -> None:
+        """Note what the engine needs and no manifest says."""
+        self.to_add.append(f"{message}.")
+        spec = self.service.spec
+        spec.notes.add(NoteKind.TO_ADD, self.service.place, spec.path[:1], message)
 
     @property
     def knows_weights(self) -> bool:
