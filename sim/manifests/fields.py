@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 from sim.manifests.notes import NoteKind, Notes
-from sim.scenario.fields import describe
+from sim.scenario.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, is_null, plain
 from sim.scenario.nodes import Sequence as SequenceNode
 from sim.scenario.suggest import suggestion
@@ -86,6 +86,16 @@ class Fields:
     def name(self, key: str) -> str | None:
         """Text that is not empty, which is what a reference needs."""
         return self.text(key) or None
+
+    def own_name(self, key: str) -> str | None:
+        """The name of the mapping itself, which must be one in a scenario too."""
+        name = self.text(key)
+        if name is not None and len(name) <= MAX_NAME and re.fullmatch(NAME_PATTERN, name):
+            return name
+        if name is not None or key not in self:
+            found = "nothing" if name is None else repr(name)
+            self.fault(key, f"must be {PATTERNS_IN_WORDS[NAME_PATTERN]}; got {found}")
+        return None
 
     def flag(self, key: str) -> bool | None:
         """True or false, in any of the spellings of YAML 1.1."""

@@ -44,10 +44,9 @@ def _classification(classification: Fields) -> None:
 
 def _budget(budget: Fields, rules: Sequence[str], written: Sequence[str]) -> Block | None:
     """The block of a budget; None when it is in dollars only, or of a rule left out."""
-    name, scope = budget.name("name"), budget.one_of("scope", BUDGET_SCOPES)
-    for key in ("name", "scope"):
-        if key not in budget:
-            budget.fault(key, "is missing")
+    name, scope = budget.own_name("name"), budget.one_of("scope", BUDGET_SCOPES)
+    if "scope" not in budget:
+        budget.fault("scope", "is missing")
     tokens = budget.whole("maxTokens", 1, MAX_BUDGET_TOKENS)
     window_s = budget.whole("windowSeconds", 1, MAX_BUDGET_WINDOW_S)
     budget.ignore("maxUSD", "podsim counts tokens and knows no prices")

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from sim.scenario import catalog
 from sim.scenario.dtypes import WeightDtype
+from sim.scenario.fields import MAX_NAME
 
-MAX_NAME: Final = 63
 _SEPARATOR: Final = "[-_. ]?"
 
 

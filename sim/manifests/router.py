@@ -6,7 +6,6 @@ from typing import Final
 from sim.manifests import balancing, limits
 from sim.manifests.balancing import Placement
 from sim.manifests.fields import Fields
-from sim.manifests.names import scenario_name
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
 from sim.manifests.writing import Block, Plain, seconds
@@ -114,9 +113,8 @@ class _Translation:
         self._ring = balancing.has_ring(proxy.text("image"))
 
     def _backend(self, backend: Fields, router: Router) -> None:
-        name = backend.name("name")
-        if name is None or scenario_name(name) != name:
-            backend.fault("name", "must be letters, digits and hyphens, a letter or a digit first")
+        name = backend.own_name("name")
+        if name is None:
             return
         if name in self._called or name in self._external:
             backend.fault("name", f"there are two backends {name!r}")
@@ -158,9 +156,8 @@ class _Translation:
         reference.note(NoteKind.WARNING, "name", message)
 
     def _rule(self, rule: Fields, router: Router) -> None:
-        name = rule.name("name")
-        if name is None or scenario_name(name) != name:
-            rule.fault("name", "must be letters, digits and hyphens, a letter or a digit first")
+        name = rule.own_name("name")
+        if name is None:
             return
         if name in self._named:
             rule.fault("name", f"there are two rules {name!r}")

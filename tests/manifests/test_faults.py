@@ -73,6 +73,13 @@ FAULTS = {
     ),
     "a backend twice": (TWO + router(backends("a", "a")), "there are two backends 'a'"),
     "a backend with a dot": (TWO + router(backends("a.b")), "must be letters, digits and hyphens"),
+    "a backend without a name": (
+        TWO + router("backends: [{inferenceServiceRef: {name: a}}]"),
+        "backends.0.name: must be letters, digits and hyphens, a letter or a digit first; got noth",
+    ),
+    "a backend of no letters": (
+        TWO + router("backends: [{name: '', inferenceServiceRef: {name: a}}]"), "got ''",
+    ),
     "no backends": (TWO + router("rules: []"), "ModelRouter/r.spec.backends: is missing"),
     "an unknown backend": (
         TWO + router(f"{backends('a')}, rules: [{rule('x', 'b')}]"),
