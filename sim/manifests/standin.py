@@ -15,7 +15,9 @@ from sim.manifests.router import Router
 from sim.manifests.writing import Plain
 from sim.scenario.routing import CLASSIFICATION_HEADER, COMPLEXITY_HEADER
 
-REQUESTS_PER_S: Final = 0.2
+REQUESTS_PER_S: Final = 0.02
+"""Little, for it may be a slow card that all rules share."""
+
 PROMPT_TOKENS: Final = 2000
 OUTPUT_TOKENS: Final = 300
 PROMPT_SHARE: Final = 0.5
@@ -29,7 +31,7 @@ LEAST_AGENT_CONTEXT_TOKENS: Final = 64_000
 """Of an engine: agents of set A begin with some 20,000 tokens."""
 
 DEFAULT_ROUTE: Final = "default-route"
-WINDOW: Final = {"measure": "10m"}
+WINDOW: Final = {"measure": "30m"}
 
 
 class StandIn(NamedTuple):

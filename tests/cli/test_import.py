@@ -83,7 +83,7 @@ def test_imported_scenarios_run_as_they_are(podsim, sample: str):
     files = [DATA / name for name in SAMPLES[sample]]
     assert podsim("import", *files, "--gpu", "h100", "-o", "fleet.yaml").exit_code == 0
     result = podsim(
-        "run", "fleet.yaml", "--no-store", "--jobs", "1", "--check", "--set", "window.measure=2m"
+        "run", "fleet.yaml", "--no-store", "--jobs", "1", "--check", "--set", "window.measure=5m"
     )
     assert (result.exit_code, result.stderr) == (0, "")
     assert "requests completed" in result.stdout
