@@ -27,7 +27,7 @@ import numpy as np
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
 from sim.ports import PodTotals
-from sim.request import HttpStatus, Reason, Status
+from sim.request import Answer, HttpStatus, Reason, Status
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Table, Texts
 from sim.results.result import RunResult
@@ -42,9 +42,7 @@ STATUSES: Final = (
     Status.CANCELLED,
     Status.IN_FLIGHT,
 )
-BETWEEN_STEPS: Final = (Reason.CONTEXT_EXCEEDED, Reason.CONNECTION_REFUSED)
-"""Why an attempt fails of which every step has been counted."""
-NO_CONNECTION: Final = (Reason.CONNECTION_LOST, Reason.CONNECTION_REFUSED)
+NO_CONNECTION: Final = (Reason.CONNECTION_LOST, Reason.CONNECTION_REFUSED, Answer.PROXY_RESTART)
 """Why a request fails without an HTTP status."""
 TOLERANCE_S: Final = 2.0 * BOUNDARY_TOLERANCE_S
 """Times may differ by the distance at which an arrival counts as at a step boundary."""
@@ -96,11 +94,11 @@ class Evidence:
         return Status.IN_FLIGHT not in self.status.words
 
     @cached_property
-    def lost_work(self) -> bool:
-        """Whether an attempt may have failed in the middle of a step."""
-        failed = self.placements.texts("status").equal(Status.FAILED)
-        between_steps = np.flatnonzero(_says(self.requests.texts("reason"), BETWEEN_STEPS))
-        return not np.isin(self.placements.whole("request_id")[failed], between_steps).all()
+    def counts_every_step(self) -> bool:
+        """Whether no attempt has been given up that its pod may have been at work on."""
+        errors = self.placements.texts("error").words
+        left = Status.CANCELLED in self.status.words
+        return not left and Reason.CONNECTION_LOST not in errors and Reason.TIMEOUT not in errors
 
     @cached_property
     def totals_cover_run(self) -> bool:
@@ -148,9 +146,9 @@ def tokens_are_conserved(run: Evidence) -> Violations:
 def pods_and_requests_count_the_same_tokens(run: Evidence) -> Violations:
     """What pods say they emitted, computed and preempted is what their requests got.
 
-    Over a drained run that the window covers. A client that leaves may stop
-    the run in the middle of a step whose prefill no pod has counted yet, and
-    a pod that is lost never counts that of its last step.
+    Over a drained run that the window covers. A client that leaves, or a proxy
+    that hangs up, may stop the run in the middle of a step whose prefill no pod
+    has counted yet, and a pod that is lost never counts that of its last step.
     """
     if not (run.drained and run.totals_cover_run and (run.attempts <= 1).all()):
         return
@@ -158,7 +156,7 @@ def pods_and_requests_count_the_same_tokens(run: Evidence) -> Violations:
     yield from _equal("tokens emitted by pods", run.total("emitted_tokens"), emitted)
     preemptions = _known_sum(run.requests.whole("preemptions"))
     yield from _equal("preemptions of pods", run.total("preemptions"), preemptions)
-    if Status.CANCELLED not in run.status.words and not run.lost_work:
+    if run.counts_every_step:
         computed = run.total("computed_tokens") - run.total("recomputed_tokens")
         asked = _known_sum(run.requests.whole("computed_tokens"))
         yield from _equal("prompt tokens computed by pods", computed, asked)

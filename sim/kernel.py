@@ -80,14 +80,26 @@ class Kernel(simpy.Environment):
         """
 
         def run() -> None:
-            due_s, due_order, _, _ = self._heap[0] if self._heap else (float("inf"), 0, 0, None)
-            if due_order < order and due_s < time_s + BOUNDARY_TOLERANCE_S:
-                self.at(due_s, order, run)
-            else:
+            due_s = self._due_before(order)
+            if due_s is None:
                 callback()
+            else:
+                self.at(due_s, order, run)
 
-        time_s = max(instant(time_s), self.now_s)
-        self.at(time_s, order, run)
+        self.at(max(instant(time_s), self.now_s), order, run)
+
+    def _due_before(self, order: int) -> float | None:
+        """When an event is due that belongs to the present instant and comes before ``order``."""
+        heap, limit_s = self._heap, self.now_s + BOUNDARY_TOLERANCE_S
+        places = [0]
+        while places:
+            place = places.pop()
+            if place < len(heap) and heap[place][0] < limit_s:
+                if heap[place][1] < order:
+                    return heap[place][0]
+                # What lies below a place of a heap is not due before it.
+                places += (2 * place + 1, 2 * place + 2)
+        return None
 
     def sleep_until(self, time_s: float, order: int) -> simpy.Event:
         """What a process yields to sleep until ``time_s``."""

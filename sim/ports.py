@@ -133,6 +133,9 @@ class ProcessPort(Protocol):
     def when_idle(self, callback: Callable[[], None]) -> None:
         """As of a pod."""
 
+    def when_busy(self, callback: Callable[[], None]) -> None:
+        """Call once, before the next attempt that is sent here is taken."""
+
     def begin_loading(self) -> None:
         """A load begins; it must be down."""
 

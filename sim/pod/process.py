@@ -85,6 +85,7 @@ class Process:
         self.name = name
         self._replica = replica
         self._kernel = kernel
+        self._on_busy: list[Callable[[], None]] = []
         self._engine: PodPort | None = None
         self._observer: PodObserver | None = None
         self._past = PodTotals()  # of engines that have ended
@@ -127,8 +128,12 @@ class Process:
         """Take an attempt; nobody listens while it is not ready."""
         if self._engine is None:
             attempt.break_off(self._kernel.now_s, Reason.CONNECTION_REFUSED)
-        else:
-            self._engine.submit(attempt)
+            return
+        if self._on_busy:
+            told, self._on_busy = self._on_busy, []
+            for callback in told:
+                callback()
+        self._engine.submit(attempt)
 
     def cancel(self, attempt: Attempt) -> None:
         """The client has left; one that leaves while the process ends has nothing here any more."""
@@ -166,3 +171,7 @@ class Process:
             callback()
         else:
             self._engine.when_idle(callback)
+
+    def when_busy(self, callback: Callable[[], None]) -> None:
+        """Call once, before the next attempt that is sent here is taken, in whichever life."""
+        self._on_busy.append(callback)

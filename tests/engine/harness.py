@@ -144,11 +144,12 @@ class Observation:
     """What a client, a poller and an operator see of a run, whichever engine did it.
 
     ``jobs`` are ``oracle.JobTrace`` or ``sim.request.Attempt``: they name the
-    same things alike. ``polls`` and ``totals`` are in the order of the poll times.
+    same things alike. ``polls`` and ``totals`` are in the order of the poll
+    times; a pod that is down answers no poll.
     """
 
     jobs: Sequence[oracle.JobTrace | Attempt]
-    polls: list[Published]
+    polls: Sequence[Published | None]
     totals: list[Totals]
 
 
@@ -249,7 +250,7 @@ class Client:
         self._kernel = kernel
         self._pods = pods
         self._attempts: list[Attempt] = []
-        self._polls: list[list[Published]] = [[] for _ in pods]
+        self._polls: list[list[Published | None]] = [[] for _ in pods]
         self._totals: list[list[Totals]] = [[] for _ in pods]
         self.told: list[Attempt] = []
 
@@ -300,8 +301,7 @@ class Client:
     def _poll(self) -> None:
         for polls, pod in zip(self._polls, self._pods):
             said = pod.published(self._kernel.now_s)
-            # The slow engine has no answer for polls that nobody answers: nobody is there.
-            polls.append(Published(*(said or (0, 0, 0.0))))
+            polls.append(said and Published(*said))
 
     def _total(self) -> None:
         for kept, pod in zip(self._totals, self._pods):

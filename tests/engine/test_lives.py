@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from math import nextafter
 
 import pytest
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 from sim.kernel import Kernel, Order
 from sim.pod.process import Replica
 from sim.request import Attempt, Reason, Status
-from tests.engine.harness import AnySettings, Call, Client, Totals, Traffic, observe, pods
+from tests.engine.harness import (
+    AnySettings,
+    Call,
+    Client,
+    Observation,
+    Totals,
+    Traffic,
+    observe,
+    pods,
+)
 from tests.engine.harness import trace_ranks as trace
 from tests.engine.strategies import (
     TICK_S,
@@ -37,11 +47,13 @@ class Lives:
     stop_s: float
     start_s: float
 
+    @cached_property
     def first(self) -> list[Trace]:
         """What the slow engine makes of what the first one has seen."""
         calls = tuple(call for call in self.traffic.calls if call.arrival_s < self.stop_s)
         return trace(self.settings, self.ranks, replace(self.traffic, calls=calls))
 
+    @cached_property
     def second(self) -> list[Trace]:
         """A slow engine that is new, and is called from the start of the second one on."""
         return trace(self.settings, self.ranks, replace(self.traffic, calls=self.later_calls()))
@@ -74,7 +86,7 @@ class Run:
 
 
 def agree(lives: Lives, polls_s: tuple[float, ...]) -> None:
-    first, second = lives.first(), lives.second()
+    first, second = lives.first, lives.second
     run = Run(lives, polls_s)
     for rank in range(lives.ranks):
         seen = run.seen[rank]
@@ -98,13 +110,14 @@ def agree(lives: Lives, polls_s: tuple[float, ...]) -> None:
 
 
 def polls_agree(
-    lives: Lives, first: Trace, second: Trace, polls_s: tuple[float, ...], seen: object
+    lives: Lives, first: Trace, second: Trace, polls_s: tuple[float, ...], seen: Observation
 ) -> None:
     early = tuple(poll_s for poll_s in polls_s if poll_s < lives.stop_s)
     late = tuple(poll_s for poll_s in polls_s if poll_s > lives.stop_s)
     before, after = observe(first, early), observe(second, late)
+    answers = [None if poll_s < lives.start_s else said for poll_s, said in zip(late, after.polls)]
     kept = observe(first, (nextafter(lives.stop_s, 1e9),)).totals[0]
-    assert seen.polls == before.polls + after.polls
+    assert seen.polls == [*before.polls, *answers]
     due = before.totals + [_sum(kept, totals) for totals in after.totals]
     for mine, theirs in zip(seen.totals, due, strict=True):
         assert mine.busy_s == pytest.approx(theirs.busy_s, abs=1e-9)
@@ -153,8 +166,8 @@ def _close(time_s: float | None) -> object:
 def decimal_lives_agree(data: st.DataObject, group: Group) -> None:
     lives = data.draw(of(group, st.integers(0, 10**6).map(lambda micros: micros / 1e6)))
     for traces, calls in (
-        (lives.first(), lives.traffic.calls),
-        (lives.second(), lives.later_calls()),
+        (lives.first, lives.traffic.calls),
+        (lives.second, lives.later_calls()),
     ):
         scenario = replace(group.scenario, traffic=replace(lives.traffic, calls=calls), polls_s=())
         assume(not crowded(scenario, traces[0]))
@@ -164,15 +177,15 @@ def decimal_lives_agree(data: st.DataObject, group: Group) -> None:
 
 def binary_lives_agree(data: st.DataObject, group: Group) -> None:
     lives = data.draw(of(group, st.integers(0, 40).map(lambda ticks: ticks * TICK_S)))
-    ends_s = {step.end_s for trace in (lives.first(), lives.second()) for step in trace[0].steps}
+    ends_s = {step.end_s for trace in (lives.first, lives.second) for step in trace[0].steps}
     polls_s = {*group.scenario.polls_s, *middles_of(lives), *ends_s} - {lives.stop_s}
     agree(lives, tuple(sorted(polls_s)))
 
 
 def middles_of(lives: Lives) -> Iterator[float]:
-    before = (time_s for time_s in middles_s(lives.first()[0]) if time_s < lives.stop_s)
+    before = (time_s for time_s in middles_s(lives.first[0]) if time_s < lives.stop_s)
     yield from before
-    yield from middles_s(lives.second()[0])
+    yield from middles_s(lives.second[0])
 
 
 @st.composite
@@ -189,7 +202,7 @@ def of(draw: st.DrawFn, group: Group, gaps: st.SearchStrategy[float]) -> Lives:
     return Lives(settings, group.ranks, traffic, stop_s, start_s)
 
 
-@many(200)
+@many(80)
 @given(scenarios(), st.data())
 def test_decimal_times_agree_to_a_nanosecond(scenario: Scenario, data: st.DataObject) -> None:
     """If not, a lost pod has given tokens of a step that never ended, or forgets those of a span
@@ -198,7 +211,7 @@ def test_decimal_times_agree_to_a_nanosecond(scenario: Scenario, data: st.DataOb
     decimal_lives_agree(data, Group(1, scenario))
 
 
-@many(200)
+@many(80)
 @given(scenarios(binary=True), st.data())
 def test_binary_times_agree(scenario: Scenario, data: st.DataObject) -> None:
     """If not, a fault comes before the step ends of its instant or after what is planned then, or
@@ -207,14 +220,14 @@ def test_binary_times_agree(scenario: Scenario, data: st.DataObject) -> None:
     binary_lives_agree(data, Group(1, scenario))
 
 
-@many(100)
+@many(60)
 @given(groups(binary=True), st.data())
 def test_ranks_end_and_start_together(group: Group, data: st.DataObject) -> None:
     """If not, a rank of a lost replica works on alone, or a new one keeps step with an old one."""
     binary_lives_agree(data, group)
 
 
-@many(100)
+@many(60)
 @given(slot_scenarios(binary=True), st.data())
 def test_a_llama_server_agrees(scenario: Scenario, data: st.DataObject) -> None:
     """If not, another kind of engine ends in another way."""

@@ -1,0 +1,305 @@
+"""The proxy side of a model pool: who is granted, held, skipped or refused, and which swap starts.
+
+One decision at a time: whatever a grant or a refusal brings about while others
+are being looked at (an answer at once, another attempt at this pool) waits
+until these have been, so that nobody gets ahead of those who joined before.
+"""
+
+from typing import Final
+
+from sim.kernel import BOUNDARY_TOLERANCE_S, Order, instant
+from sim.pool.belief import Belief, Swap
+from sim.pool.decision import Decision, Verdict
+from sim.pool.loading import LoadPlans
+from sim.pool.reclaim import ReclaimClock
+from sim.pool.slot import Slot, SlotTiming
+from sim.pool.spec import ModelPool
+from sim.pool.swaps import SwapBound, Swaps
+from sim.ports import Activation, PoolContext, PoolEvent, ProcessPort
+from sim.registry import family
+from sim.request import PoolError
+
+UNBUDGETED_SWAP_S: Final = 240.0
+"""Bound of a swap without a swapBudget: twice the default timeout to response headers."""
+
+
+@family(ModelPool)
+class Activator:
+    """A pool of kind ``model-pool``; a ``sim.ports.PoolPort``."""
+
+    def __init__(self, name: str, spec: ModelPool, context: PoolContext) -> None:
+        self._name = name
+        self._spec = spec
+        self._kernel = context.kernel
+        self._events = context.events
+        self._processes = context.processes
+        budget_s = spec.swap_budget
+        self._hold_s = context.header_timeout_s if budget_s is None else budget_s
+        self._plans = LoadPlans(name, spec.members, context.load_s, context.streams)
+        self._slot = Slot(
+            context.kernel,
+            context.processes,
+            context.unload_s,
+            self._plans,
+            SlotTiming(
+                spec.idle_probe_interval,
+                spec.idle_probe == "always-idle",
+                spec.ready_poll_interval,
+            ),
+            self._slot_settled,
+        )
+        self._belief = Belief(spec.members)
+        self._decision = Decision(spec, self._belief)
+        self._swaps = Swaps(
+            name,
+            context.kernel,
+            self._events,
+            self._belief,
+            self._slot,
+            SwapBound(
+                UNBUDGETED_SWAP_S if budget_s is None else budget_s,
+                spec.compat.tie_order,
+                context.streams.scalar(f"pool/{name}/ties"),
+            ),
+            self._bound_reached,
+        )
+        self._reclaim = ReclaimClock(
+            context.kernel,
+            spec.reclaim_after,
+            spec.reclaim_poll_s,
+            self._unwanted,
+            self._reclaim_default,
+        )
+        self._wake = context.streams.scalar(f"pool/{name}/wake")
+        self._checked_s = 0.0  # when the belief was last compared with the slot
+        self._deciding = False
+        self._changed = False
+
+    # -- the proxy ------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Who is ready at the start is there; else the default, if any, begins to load."""
+        spec = self._spec
+        if spec.ready_at_start is not None:
+            self._slot.place(spec.ready_at_start)
+            self._check_belief()
+        elif spec.default is not None:
+            self._swaps.load_unclaimed(spec.default, "initial")
+        if spec.reclaims:
+            self._reclaim.start()
+
+    def join(self, activation: Activation) -> None:
+        """Decide for an attempt that begins now; its hold runs from here."""
+        now_s = self._kernel.now_s
+        if now_s - self._checked_s > self._spec.belief_recheck + BOUNDARY_TOLERANCE_S:
+            self._recheck()
+        if self._decision.is_full(activation.member):
+            activation.refused(PoolError.QUEUE_FULL)
+            return
+        activation.joined_s = now_s
+        activation.hold_until_s = instant(now_s + self._hold_s)
+        self._belief.hold(activation)
+        self._decide([activation])
+
+    def leave(self, activation: Activation) -> None:
+        """The client of a held attempt is gone."""
+        self._stop_waiting(activation, "cancelled")
+        self._left(activation.member)
+
+    def release(self, activation: Activation) -> None:
+        """A granted attempt is over."""
+        self._belief.land(activation)
+        if not self._belief.busy or self._spec.max_in_flight is not None:
+            self._decide_all()
+
+    def unreachable(self, member: str) -> None:
+        """A dispatch to ``member`` failed: the belief may be wrong."""
+        if self._spec.recheck_on_error:
+            self._recheck()
+
+    def restart(self) -> None:
+        """A new proxy: it has no requests, and believes the ready member.
+
+        A swap under way goes on in the slot.
+        """
+        belief = self._belief
+        held = list(belief.waiting)
+        for activation in held:
+            self._stop_waiting(activation, PoolError.PROXY_RESTART)
+        belief.forget_requests()
+        if belief.swap is not None:
+            belief.swap, belief.unclaimed = None, belief.swap
+        self._check_belief()
+        self._reclaim_changed()
+        for activation in held:
+            activation.refused(PoolError.PROXY_RESTART)
+
+    # -- faults ---------------------------------------------------------------------------
+
+    def fail_loads(self, member: str, after_s: float, loads: int) -> None:
+        """The next ``loads`` loads of ``member`` fail ``after_s`` after they have begun."""
+        self._plans.fail_loads(member, after_s, loads)
+
+    def lost(self, member: str) -> None:
+        """The pod of ``member`` is gone; the proxy will find out."""
+        self._slot.lost(member)
+
+    # -- decisions ------------------------------------------------------------------------
+
+    def _decide_all(self, first: str | None = None) -> None:
+        """The state has changed: look at all who wait, at those for member ``first`` before."""
+        self._decide(self._in_waking_order(first), first)
+
+    def _decide(self, activations: list[Activation], first: str | None = None) -> None:
+        self._changed = True
+        if self._deciding:
+            return
+        self._deciding = True
+        while self._changed:
+            self._changed = False
+            for activation in activations:
+                if self._belief.waits(activation):
+                    self._act(activation)
+                if self._changed:  # by what that has brought about: start again with the oldest
+                    activations = self._in_waking_order(first)
+                    break
+        self._deciding = False
+        self._reclaim_changed()
+
+    def _act(self, activation: Activation) -> None:
+        verdict = self._decision.verdict(activation, self._kernel.now_s)
+        joins = activation.event is None
+        if joins:
+            self._open_row(activation, "skip" if verdict is Verdict.SKIP else "hold")
+        if verdict is Verdict.GRANT:
+            self._grant(activation)
+        elif verdict is Verdict.SKIP:
+            self._stop_waiting(activation, PoolError.INCUMBENT_BUSY)
+            self._changed = True  # another one may be the oldest now
+            activation.refused(PoolError.INCUMBENT_BUSY)
+        elif verdict is Verdict.SWAP:
+            self._swaps.start(activation.member, "request")
+        if joins and self._belief.waits(activation):
+            until_s = activation.hold_until_s
+            self._kernel.at_instant(
+                until_s, Order.HOLD_EXPIRY, lambda: self._hold_ended(activation)
+            )
+
+    def _in_waking_order(self, first: str | None) -> list[Activation]:
+        waiting = list(self._belief.waiting)
+        if self._spec.wake_order == "random":
+            self._wake.shuffle(waiting)
+        if first is not None:
+            waiting.sort(key=lambda activation: activation.member != first)
+        return waiting
+
+    def _grant(self, activation: Activation) -> None:
+        self._swaps.drop_unclaimed()  # the resident is wanted, so it is not to be unloaded
+        self._stop_waiting(activation, "granted")
+        self._belief.take_off(activation)
+        activation.granted()
+
+    # -- holds ----------------------------------------------------------------------------
+
+    def _open_row(self, activation: Activation, kind: str) -> PoolEvent:
+        activation.event = event = PoolEvent(
+            kind,
+            self._name,
+            activation.joined_s,
+            activation.member,
+            request_id=activation.request.request_id,
+        )
+        self._events.append(event)
+        return event
+
+    def _stop_waiting(self, activation: Activation, result: str) -> None:
+        self._belief.drop(activation)
+        event = activation.event or self._open_row(activation, "hold")
+        event.end_s = self._kernel.now_s
+        event.result = result
+
+    def _hold_ended(self, activation: Activation) -> None:
+        if self._belief.waits(activation):
+            self._stop_waiting(activation, PoolError.HOLD_BUDGET)
+            self._left(activation.member)
+            activation.refused(PoolError.HOLD_BUDGET)
+
+    def _left(self, member: str) -> None:
+        """Somebody waits no longer for ``member``; the last one cancels the swap to it."""
+        swap = self._belief.swap
+        is_last = not self._belief.counts[member].waiting
+        if swap is not None and swap.target == member and swap.requesters and is_last:
+            self._go_on_without(swap, "cancelled")
+        else:
+            self._decide_all()
+
+    # -- swaps ----------------------------------------------------------------------------
+
+    def _slot_settled(self, ready: bool) -> None:
+        """The slot has done what it was told, or has failed to."""
+        swap = self._belief.swap or self._belief.unclaimed
+        assert swap is not None
+        if not ready:
+            self._give_up(swap, "error", PoolError.SWAP_FAILED)
+            return
+        self._swaps.end(swap, "completed")
+        self._check_belief()
+        self._decide_all(swap.target if self._spec.grant_target_waiters_first else None)
+
+    def _bound_reached(self, swap: Swap) -> None:
+        self._give_up(swap, "deadline", PoolError.SWAP_DEADLINE)
+
+    def _give_up(self, swap: Swap, result: str, error: str) -> None:
+        """A swap has failed: those who wait for its target get ``error``, in joining order."""
+        failing = self._belief.waiting_for(swap.target)
+        if self._spec.swap_error_to == "first":
+            del failing[1:]
+        for activation in failing:
+            self._stop_waiting(activation, error)
+        self._go_on_without(swap, result)
+        for activation in failing:
+            activation.refused(error)
+
+    def _go_on_without(self, swap: Swap, result: str) -> None:
+        """A swap has failed or is not wanted any more: the new state, before anybody is told."""
+        self._swaps.end(swap, result)
+        self._check_belief()
+        self._decide_all()
+        belief = self._belief
+        is_cold = belief.resident is None and belief.swap is None
+        if self._spec.reload_incumbent and is_cold and swap.incumbent is not None:
+            self._swaps.load_unclaimed(swap.incumbent, "reload")
+
+    # -- who is resident ------------------------------------------------------------------
+
+    def _check_belief(self) -> None:
+        self._belief.resident = self._slot.resident
+        self._checked_s = self._kernel.now_s
+
+    def _recheck(self) -> None:
+        if self._belief.swap is not None:
+            return
+        before = self._belief.resident
+        self._check_belief()
+        if self._belief.resident != before:
+            self._decide_all()
+
+    # -- reclaim --------------------------------------------------------------------------
+
+    def _unwanted(self) -> ProcessPort | None:
+        """The resident, if it is not the default and nobody needs it."""
+        belief = self._belief
+        resident = belief.resident
+        if resident is None or resident == self._spec.default or belief.busy:
+            return None
+        if belief.oldest is not None or belief.swap is not None or belief.unclaimed is not None:
+            return None
+        return self._processes[resident]
+
+    def _reclaim_changed(self) -> None:
+        if self._spec.reclaims:
+            self._reclaim.changed()
+
+    def _reclaim_default(self) -> None:
+        assert self._spec.default is not None
+        self._swaps.start(self._spec.default, "reclaim")

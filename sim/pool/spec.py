@@ -1,0 +1,198 @@
+"""The settings of a pool of kind ``model-pool`` (router and pools, 6).
+
+The defaults are LLMKube's, where it has such a setting, else what it does without one.
+"""
+
+from typing import Annotated, Final, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from sim.scenario.fields import (
+    DURATION,
+    MAX_DURATION_S,
+    Duration,
+    Model,
+    Name,
+    PositiveDuration,
+    Quantity,
+    refuse,
+    whole,
+)
+from sim.scenario.pool import Pool, RouterSide
+
+COLD: Final = "cold"
+DEFAULT_RECLAIM_POLL_S: Final = 30.0
+MAX_REQUESTS: Final = 1_000_000
+
+ProbeInterval: TypeAlias = Annotated[
+    float, Quantity("a duration", "3s or 100ms", DURATION, 0.01, MAX_DURATION_S, or_zero=True)
+]
+"""Seconds from one look to the next; 0 sees everything at once."""
+
+ReclaimTime: TypeAlias = Annotated[
+    float, Quantity("a duration", "300s", DURATION, 0.01, MAX_DURATION_S)
+]
+"""Seconds of idleness; two members that took turns every nanosecond would serve nobody."""
+
+WaitLimit: TypeAlias = Annotated[
+    float, Quantity("a duration", "60s", DURATION, 0.001, MAX_DURATION_S)
+]
+"""Seconds; longer than an instant, or nobody would be granted between two swaps."""
+
+
+class Compat(Model):
+    """What LLMKube answered before it was fixed."""
+
+    swap_deadline_status: Literal[502, 503] = Field(
+        default=503, description="HTTP status when the swap bound ends before the hold."
+    )
+    all_busy_status: Literal[502, 503] = Field(
+        default=503, description="HTTP status when every backend of a rule was skipped as busy."
+    )
+    tie_order: Literal["swap-first", "hold-first", "random"] = Field(
+        default="swap-first",
+        description="Which ends first when a swap bound and holds end at the same instant.",
+    )
+
+
+class ModelPool(Pool):
+    """One exclusive slot whose members take turns, as LLMKube's ModelPool."""
+
+    kind: Literal["model-pool"] = "model-pool"
+    swap_policy: Literal["sticky", "reclaim"] = Field(
+        default="sticky",
+        description="sticky: the member used last stays; reclaim: the default comes back.",
+    )
+    default: Name | None = Field(
+        default=None,
+        description="Member that warms a pool which is cold at the start, and that reclaim "
+        "brings back.",
+    )
+    reclaim_after: ReclaimTime = Field(
+        default=300.0, description="Idle time after which reclaim brings the default back."
+    )
+    reclaim_poll: ProbeInterval | None = Field(
+        default=None,
+        description="Time between two looks whether the resident is idle, for reclaim; "
+        "reclaimAfter, at most 30s, when missing; 0 is exact.",
+    )
+    initial: Name | None = Field(
+        default=None,
+        description="Member that is ready at the start, or cold; the default when missing.",
+    )
+    swap_budget: PositiveDuration | None = Field(
+        default=300.0,
+        description="Bounds each hold and each swap; null for none: then the response header "
+        "timeout bounds holds, and 240s swaps.",
+    )
+    order: Literal["coalesce", "fifo"] = Field(
+        default="coalesce",
+        description="fifo: only the oldest attempt may be granted or start a swap.",
+    )
+    wake_order: Literal["joining", "random"] = Field(
+        default="joining", description="Order in which held attempts are looked at again."
+    )
+    grant_target_waiters_first: bool = Field(
+        default=True,
+        description="After a swap those who wait for its target are granted before others are "
+        "looked at.",
+    )
+    max_in_flight: Annotated[int, whole(1, MAX_REQUESTS)] | None = Field(
+        default=None, description="Attempts in flight per member; others are held."
+    )
+    max_held: Annotated[int, whole(0, MAX_REQUESTS)] | None = Field(
+        default=None,
+        description="Attempts held per member beside maxInFlight; others get 503 at once.",
+    )
+    max_wait: WaitLimit | None = Field(
+        default=None,
+        description="Once an attempt for another member has waited this long, nothing more is "
+        "granted to the resident until it was served.",
+    )
+    idle_probe: Literal["exact", "always-idle"] = Field(
+        default="exact",
+        description="always-idle: an image without a probe, which is cut off mid-request.",
+    )
+    idle_probe_interval: ProbeInterval = Field(
+        default=3.0, description="Time between two probes whether the incumbent is idle."
+    )
+    ready_poll_interval: ProbeInterval = Field(
+        default=1.0, description="Time between two looks whether a load is over."
+    )
+    belief_recheck: Duration = Field(
+        default=5.0,
+        description="Age after which the next attempt has the proxy check who is resident.",
+    )
+    recheck_on_error: bool = Field(
+        default=True, description="Check who is resident when a member cannot be connected to."
+    )
+    quarantine_pooled: bool = Field(
+        default=False,
+        description="Quarantine a member that cannot be connected to, as other pods are.",
+    )
+    swap_error_to: Literal["all", "first"] = Field(
+        default="all",
+        description="Who is told that a swap has failed; with first the others start a new one.",
+    )
+    reload_incumbent: bool = Field(
+        default=False,
+        description="Whether the former resident is loaded again when a swap has left the slot "
+        "cold.",
+    )
+    compat: Compat = Compat()
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        refuse([*self._unknown_members(), *self._without_meaning()])
+        return self
+
+    @property
+    def router_side(self) -> RouterSide:
+        """How the router treats the members."""
+        return RouterSide(
+            self.quarantine_pooled,
+            self.compat.swap_deadline_status,
+            self.compat.all_busy_status,
+        )
+
+    @property
+    def reclaims(self) -> bool:
+        """Whether the default comes back."""
+        return self.swap_policy == "reclaim"
+
+    @property
+    def reclaim_poll_s(self) -> float:
+        """Seconds between two looks whether the resident is idle; 0 is exact."""
+        if self.reclaim_poll is None:
+            return min(self.reclaim_after, DEFAULT_RECLAIM_POLL_S)
+        return self.reclaim_poll
+
+    @property
+    def ready_at_start(self) -> str | None:
+        """The member that is ready at time 0; None when the pool is cold."""
+        ready = self.default if self.initial is None else self.initial
+        return None if ready == COLD else ready
+
+    def _unknown_members(self) -> list[tuple[str, str]]:
+        members = ", ".join(self.members)
+        problems = []
+        if COLD in self.members:
+            problems.append(("members", f"{COLD!r} means that nobody is ready; name it otherwise"))
+        if self.default is not None and self.default not in self.members:
+            message = f"must be one of the members ({members}); got {self.default!r}"
+            problems.append(("default", message))
+        if self.initial is not None and self.initial not in (*self.members, COLD):
+            message = f"must be {COLD} or one of the members ({members}); got {self.initial!r}"
+            problems.append(("initial", message))
+        return problems
+
+    def _without_meaning(self) -> list[tuple[str, str]]:
+        problems = []
+        if self.reclaims and self.default is None:
+            problems.append(("swapPolicy", "reclaim needs default, the member to bring back"))
+        if self.max_held is not None and self.max_in_flight is None:
+            message = "needs maxInFlight: without it nobody is held for the resident"
+            problems.append(("maxHeld", message))
+        if self.order == "fifo" and self.wake_order == "random":
+            problems.append(("wakeOrder", "random means nothing with order fifo; use joining"))
+        return problems
