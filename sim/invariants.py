@@ -27,7 +27,7 @@ import numpy as np
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
 from sim.ports import PodTotals
-from sim.request import HttpStatus, Status
+from sim.request import Answer, HttpStatus, Reason, Status
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Table, Texts
 from sim.results.result import RunResult
@@ -42,6 +42,8 @@ STATUSES: Final = (
     Status.CANCELLED,
     Status.IN_FLIGHT,
 )
+NO_CONNECTION: Final = (Reason.CONNECTION_LOST, Reason.CONNECTION_REFUSED, Answer.PROXY_RESTART)
+"""Why a request fails without an HTTP status."""
 TOLERANCE_S: Final = 2.0 * BOUNDARY_TOLERANCE_S
 """Times may differ by the distance at which an arrival counts as at a step boundary."""
 RELATIVE_TOLERANCE: Final = 1e-9
@@ -92,6 +94,13 @@ class Evidence:
         return Status.IN_FLIGHT not in self.status.words
 
     @cached_property
+    def counts_every_step(self) -> bool:
+        """Whether no attempt has been given up that its pod may have been at work on."""
+        errors = self.placements.texts("error").words
+        left = Status.CANCELLED in self.status.words
+        return not left and Reason.CONNECTION_LOST not in errors and Reason.TIMEOUT not in errors
+
+    @cached_property
     def totals_cover_run(self) -> bool:
         """Whether the pods' totals of the window are those of the whole run."""
         return self.facts.window_start_s == 0.0 and self.facts.window_end_s >= self.facts.end_s
@@ -109,8 +118,7 @@ def requests_are_conserved(run: Evidence) -> Violations:
     """Requests in = completed + rejected + failed + cancelled + in flight, each id in one class."""
     ids = run.requests.whole("request_id")
     yield from _where("request id is not its row", ids != np.arange(run.requests.rows))
-    known = np.any([run.status.equal(status) for status in STATUSES], axis=0)
-    yield from _where("unknown status", ~known)
+    yield from _where("unknown status", ~_says(run.status, STATUSES))
     ended = ~np.isnan(run.requests.numbers("end_s"))
     in_flight = run.status.equal(Status.IN_FLIGHT)
     yield from _where("has ended and is in flight, or neither", ended == in_flight)
@@ -138,8 +146,9 @@ def tokens_are_conserved(run: Evidence) -> Violations:
 def pods_and_requests_count_the_same_tokens(run: Evidence) -> Violations:
     """What pods say they emitted, computed and preempted is what their requests got.
 
-    Over a drained run that the window covers. A client that leaves may stop
-    the run in the middle of a step whose prefill no pod has counted yet.
+    Over a drained run that the window covers. A client that leaves, or a proxy
+    that hangs up, may stop the run in the middle of a step whose prefill no pod
+    has counted yet, and a pod that is lost never counts that of its last step.
     """
     if not (run.drained and run.totals_cover_run and (run.attempts <= 1).all()):
         return
@@ -147,7 +156,7 @@ def pods_and_requests_count_the_same_tokens(run: Evidence) -> Violations:
     yield from _equal("tokens emitted by pods", run.total("emitted_tokens"), emitted)
     preemptions = _known_sum(run.requests.whole("preemptions"))
     yield from _equal("preemptions of pods", run.total("preemptions"), preemptions)
-    if Status.CANCELLED not in run.status.words:
+    if run.counts_every_step:
         computed = run.total("computed_tokens") - run.total("recomputed_tokens")
         asked = _known_sum(run.requests.whole("computed_tokens"))
         yield from _equal("prompt tokens computed by pods", computed, asked)
@@ -245,19 +254,20 @@ def placements_belong_to_requests(run: Evidence) -> Violations:
 def answers_fit(run: Evidence) -> Violations:
     """Completed is 200, cancelled 499, failed an error, rejected one without a first token.
 
-    What is in flight has no HTTP status.
+    What is in flight has no HTTP status, nor has what failed for want of a connection.
     """
     http = run.requests.whole("http_status")
     first_token = ~np.isnan(run.requests.numbers("first_token_s"))
     completed, rejected = run.status.equal(Status.COMPLETED), run.status.equal(Status.REJECTED)
     left, in_flight = run.status.equal(Status.CANCELLED), run.status.equal(Status.IN_FLIGHT)
     failed = run.status.equal(Status.FAILED)
+    unanswered = (http < 0) & _says(run.requests.texts("reason"), NO_CONNECTION)
     for fault, broken in (
         ("completed and not 200", completed & (http != HttpStatus.OK)),
         ("completed without a first token", completed & ~first_token),
         ("rejected after a first token", rejected & first_token),
         ("rejected and no error", rejected & (http < HttpStatus.BAD_REQUEST)),
-        ("failed and no error", failed & (http < HttpStatus.BAD_REQUEST)),
+        ("failed and no error", failed & ~unanswered & (http < HttpStatus.BAD_REQUEST)),
         ("cancelled and not 499", left & (http != HttpStatus.CLIENT_CLOSED_REQUEST)),
         ("in flight and answered", in_flight & (http >= 0)),
     ):
@@ -305,6 +315,12 @@ def check_cheap(result: RunResult) -> list[str]:
 def _check(result: RunResult, rules: tuple[Invariant, ...]) -> list[str]:
     run = Evidence(result)
     return [f"{rule.id}: {violation}" for rule in rules for violation in rule.violations(run)]
+
+
+def _says(texts: Texts, words: tuple[str, ...]) -> Mask:
+    """The rows that hold any of ``words``."""
+    found: Mask = np.any([texts.equal(word) for word in words], axis=0)
+    return found
 
 
 def _where(what: str, broken: Mask) -> Violations:

@@ -1,7 +1,7 @@
 """How siblings call each other without importing each other; ``sim.cluster`` wires them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -61,16 +61,26 @@ class PodTotals:
     preemptions: int = 0
     steps: int = 0
     busy_s: float = 0.0
-    # of a pod that can be down or loading
+    # counted by a process; of a pod that has always been there they stay 0
     ready_s: float = 0.0
     loading_s: float = 0.0
-    loads: int = 0
+    loads: int = 0  # that have begun
+
+    def __add__(self, other: "PodTotals") -> "PodTotals":
+        """What both have counted."""
+        return PodTotals(*(mine + its for mine, its in zip(astuple(self), astuple(other))))
 
 
 class PodPort(Protocol):
     """A pod as a proxy sees it, and as an observer watches it."""
 
     name: str
+
+    @property
+    def idle(self) -> bool:
+        """Whether the engine has nobody: nobody runs or waits, and for nobody who has left or is
+        served a step is still computing.
+        """
 
     def submit(self, attempt: Attempt) -> None:
         """Take an attempt; a refusal ends it before this returns."""
@@ -90,19 +100,25 @@ class PodPort(Protocol):
     def report(self) -> None:
         """Tell the observer, if any, of the step or span in flight, up to its planned end."""
 
-    def stop(self) -> None:
-        """The process ends at this instant: what is in it breaks off, and that was all."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether the engine has nobody: none runs or waits, none that left is still computed."""
-
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call once, at the end of the step after which it is idle; at once if it is."""
+        """Call once: before this returns if it is idle, else when that is the case first.
+
+        That is at the end of a step, after its clients have been told. If the pod is stopped
+        before, nobody is called.
+        """
+
+    def stop(self) -> None:
+        """The process ends at this instant: nothing ever happens here again.
+
+        What is in it breaks off, the step in flight included: ``failed`` without an HTTP
+        status, ``connection_lost``. Their listeners are told one after another, in the order of
+        submission, when nobody is here any more. Totals keep what finished steps gave. Ranks
+        that step together end together.
+        """
 
 
 class ProcessPort(Protocol):
-    """A pod that is down, loading or ready, as a pool sees it."""
+    """A pod that can be down, loading or ready, as a pool and the faults of a run see it."""
 
     name: str
 
@@ -112,22 +128,22 @@ class ProcessPort(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether the engine has nobody: none runs or waits, none that left is still computed."""
+        """As of a pod; one that is not ready has nobody."""
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call once, at the end of the step after which it is idle; at once if it is."""
+        """As of a pod."""
 
     def when_busy(self, callback: Callable[[], None]) -> None:
         """Call once, before the next attempt that is sent here is taken."""
 
     def begin_loading(self) -> None:
-        """It is being loaded from now on."""
+        """A load begins; it must be down."""
 
     def start(self) -> None:
-        """It serves from now on: a fresh engine with nothing in its cache."""
+        """It is ready, with a fresh engine: empty KV, empty queue; it must not be ready yet."""
 
     def stop(self) -> None:
-        """It is down from now on; what is in it breaks off, a load is given up."""
+        """It is down, whatever it was; what is in it breaks off."""
 
 
 @dataclass(slots=True, eq=False)

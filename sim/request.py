@@ -200,6 +200,18 @@ class Attempt:
     http_status: int | None = None
     end_reason: str | None = None
 
+    def end(self, status: str, end_s: float, http_status: int | None, reason: str | None) -> None:
+        """The pod is through with it, and tells who dispatched it."""
+        self.status = status
+        self.end_s = end_s
+        self.http_status = http_status
+        self.end_reason = reason
+        self.listener.ended(self)
+
+    def break_off(self, end_s: float, reason: str) -> None:
+        """It fails without an HTTP answer: there is nobody left, or was nobody, to give one."""
+        self.end(Status.FAILED, end_s, None, reason)
+
 
 class FailedAttempt(NamedTuple):
     """A backend of a rule that did not serve: one row of the failed attempts.

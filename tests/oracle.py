@@ -164,7 +164,8 @@ class StepTrace:
 
     ``pairs`` is A, ``context`` is S of ``StepTime``. ``free_blocks`` counts
     blocks that nobody holds, ``cached_blocks`` those with a hash, both after
-    the finished requests have left.
+    the finished requests have left. ``work_left`` says whether anybody is still
+    there who came before the step began, or a batch that has been queued.
     """
 
     start_s: float
@@ -176,6 +177,7 @@ class StepTrace:
     published: Published
     free_blocks: int
     cached_blocks: int
+    work_left: bool
 
 
 @dataclass
@@ -696,6 +698,7 @@ class _Engine:
                 published,
                 len(self.pool.free),
                 self.pool.cached_blocks,
+                self.has_work(),
             )
         )
 

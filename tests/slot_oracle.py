@@ -309,6 +309,7 @@ class _Server:
                 published,
                 self.settings.ctx_size - used,
                 0,
+                bool(self.deferred or any(slot.task for slot in self.slots)),
             )
         )
         return end_s

@@ -1,10 +1,11 @@
 """The API server in front of an engine: a request is read and tokenised before it is queued."""
 
+from collections.abc import Callable
 from functools import partial
 
 from sim.kernel import Kernel, Order
 from sim.ports import PodObserver, PodPort, PodTotals, Published
-from sim.request import Attempt
+from sim.request import Attempt, Reason, Status
 from sim.scenario.engine import FrontEnd
 
 
@@ -21,24 +22,26 @@ class FrontedPod:
         self._pod = pod
         self._front_end = front_end
         self._kernel = kernel
-        self._inside: set[Attempt] = set()
+        self._inside: dict[Attempt, None] = {}  # in the order of submission
+        self._on_idle: list[Callable[[], None]] = []  # the engine has been idle, this has not
 
     def submit(self, attempt: Attempt) -> None:
         """Take an attempt; the engine gets it when the prompt is tokenised, and may refuse it."""
         tokens = attempt.request.prompt.tokens
         takes_s = self._front_end.per_request + self._front_end.per_prompt_token * tokens
-        self._inside.add(attempt)
+        self._inside[attempt] = None
         ready_s = self._kernel.now_s + takes_s
         self._kernel.at(ready_s, Order.ARRIVAL, partial(self._hand_over, attempt))
 
     def cancel(self, attempt: Attempt) -> None:
         """The client has left: the engine never gets to see what is not tokenised yet."""
         if attempt in self._inside:
-            self._inside.remove(attempt)
+            del self._inside[attempt]
+            self._ask_again()
         else:
             self._pod.cancel(attempt)
 
-    def published(self, now_s: float) -> Published:
+    def published(self, now_s: float) -> Published | None:
         """Answer a metrics poll, of what the engine knows."""
         return self._pod.published(now_s)
 
@@ -54,7 +57,38 @@ class FrontedPod:
         """Tell the observer of what the engine has in flight."""
         self._pod.report()
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is here and the engine has nobody."""
+        return not self._inside and self._pod.idle
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call once when the engine is idle and nobody is on the way to it."""
+        self._pod.when_idle(partial(self._engine_idle, callback))
+
+    def stop(self) -> None:
+        """Both end: first those are told who are in the engine, then those who are not yet."""
+        inside, self._inside = self._inside, {}
+        self._on_idle.clear()
+        self._pod.stop()
+        for attempt in inside:
+            if attempt.status == Status.IN_FLIGHT:
+                attempt.break_off(self._kernel.now_s, Reason.CONNECTION_LOST)
+
     def _hand_over(self, attempt: Attempt) -> None:
         if attempt in self._inside:
-            self._inside.remove(attempt)
+            del self._inside[attempt]
             self._pod.submit(attempt)
+            self._ask_again()
+
+    def _engine_idle(self, callback: Callable[[], None]) -> None:
+        if self._inside:
+            self._on_idle.append(callback)
+        else:
+            callback()
+
+    def _ask_again(self) -> None:
+        """Somebody has left for the engine, or for good."""
+        callbacks, self._on_idle = self._on_idle, []
+        for callback in callbacks:
+            self.when_idle(callback)

@@ -34,6 +34,12 @@ class Rank(Protocol):
     def finish(self, steps: int, end_s: float) -> None:
         """The last ``steps`` steps begun have ended."""
 
+    def halt(self, steps: int) -> None:
+        """Of the steps begun ``steps`` have ended, and no other ever will."""
+
+    def hang_up(self) -> None:
+        """All ranks have been halted: tell those who were here."""
+
 
 class Lockstep:
     """Starts and ends the steps of its ranks, which are in the order of their joining."""
@@ -66,9 +72,37 @@ class Lockstep:
         if self._span is not None:
             self._cut(self._span, self._span.steps_until(self._kernel.now_s) + 1)
 
+    def stop(self) -> None:
+        """The process of all ranks ends now, in the middle of what is in flight."""
+        now_s = self._kernel.now_s
+        ranks, ended = tuple(self._ranks), self.steps_taken(now_s)
+        for rank in ranks:
+            rank.halt(ended)
+        self.finished_steps += ended
+        self._busy_s = self.busy_s(now_s)
+        self.steps = 0
+        self._span = None
+        self._plan += 1
+        self._ranks.clear()  # what has been planned finds nobody
+        for rank in ranks:
+            rank.hang_up()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its process has ended."""
+        return not self._ranks
+
     def steps_done(self, now_s: float) -> int:
         """How many steps of the span in flight have ended at ``now_s``."""
         return 0 if self._span is None else min(self._span.steps_until(now_s), self.steps)
+
+    def steps_begun(self, now_s: float) -> int:
+        """How many of the steps in flight have begun before ``now_s``, if any of them has."""
+        return (
+            self.steps
+            if self._span is None
+            else min(self._span.steps_before(now_s) + 1, self.steps)
+        )
 
     def steps_taken(self, now_s: float) -> int:
         """How many steps of the span in flight have ended, ``now_s`` being the present instant.

@@ -1,13 +1,17 @@
-"""A pod: the port to the router, the scheduler's work, and reports of what became of it.
+"""A pod: the port to the router, and the scheduler's work from step to step.
 
+``sim.pod.clients`` are those who sent it something, and are told what became of it.
 ``sim.pod.lockstep`` says when its steps start and end. With a scheduler that plans
 ahead the step that starts has been planned when the one before it started, and the
 scheduler already counts it as done (``_applied``); the next one is planned now.
 Otherwise a step is planned when it starts, and counts as done when it ends.
 """
 
+from collections.abc import Callable
+
 from sim.kernel import Kernel
 from sim.pod.batch import Sequence
+from sim.pod.clients import Clients
 from sim.pod.gauges import Gauges
 from sim.pod.intake import Intake
 from sim.pod.lockstep import Lockstep
@@ -15,7 +19,7 @@ from sim.pod.report import span_report, step_report
 from sim.pod.scheduling import Scheduling, Step
 from sim.pod.steptime import Span, StepTime
 from sim.ports import PodObserver, PodTotals, Published
-from sim.request import Attempt, HttpStatus, Reason, Status
+from sim.request import Attempt
 
 
 class Pod:
@@ -42,9 +46,9 @@ class Pod:
         self._scheduler = scheduler
         self._batch = scheduler.batch
         self._async = scheduler.plans_ahead
-        self._intake = intake
+        self._clients = Clients(intake)
         self._gauges = Gauges()
-        self._sequences: dict[Attempt, Sequence] = {}
+        self._on_idle: list[Callable[[], None]] = []
         self._coasting = False  # what is in flight is a span
         self._applied: Step | None = None  # async: in flight or about to start, done for scheduling
         self._planned: Step | None = None  # in flight; async: behind the one in flight
@@ -62,13 +66,10 @@ class Pod:
         HTTP 400 for a prompt that can never be served, 503 when the pod has
         as many requests or prompt tokens as it may.
         """
-        prompt_tokens = attempt.request.prompt.tokens
-        refusal = self._intake.refusal(prompt_tokens)
-        if refusal is not None:
-            self._end(attempt, Status.REJECTED, self._kernel.now_s, *refusal)
+        clients = self._clients
+        if clients.refuse(attempt, self._kernel.now_s):
             return
-        limit = self._intake.take(prompt_tokens)
-        self._sequences[attempt] = self._scheduler.enqueue(attempt, limit)
+        clients.add(self._scheduler.enqueue(attempt, clients.take_on(attempt)))
         self._lockstep.arrived()
 
     def cancel(self, attempt: Attempt) -> None:
@@ -77,9 +78,8 @@ class Pod:
         A waiting one leaves at once; a running one keeps its place and its
         blocks until the end of the step in flight, whose token is lost.
         """
-        sequence = self._sequences.pop(attempt)
+        sequence = self._clients.remove(attempt)
         attempt.emitted_tokens = self._emitted_by(sequence)
-        self._leave_intake(sequence)
         if self._lockstep.steps and self._awaits_token(sequence):
             self._lost += 1
         sequence.cancelled = True
@@ -95,6 +95,7 @@ class Pod:
             if self._lockstep.steps:
                 self._gauges.leave_queue(sequence)
         self._lockstep.left()
+        self._tell_idle()
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
@@ -128,6 +129,46 @@ class Pod:
         lockstep = self._lockstep
         if self._observer is not None and lockstep.steps:
             self._report(self._observer, lockstep.steps, lockstep.end_s)
+
+    # -- the end of its life, and of its work ---------------------------------------------
+
+    def stop(self) -> None:
+        """The process ends, with that of the other ranks: what is in it breaks off."""
+        self._lockstep.stop()
+
+    def halt(self, steps: int) -> None:
+        """Nobody is here any more; of what was in flight ``steps`` steps have ended."""
+        scheduler, lockstep, now_s = self._scheduler, self._lockstep, self._kernel.now_s
+        if self._observer is not None and lockstep.steps and lockstep.start_s < now_s:
+            self._report(self._observer, lockstep.steps_begun(now_s), now_s)
+        inside = {*scheduler.running, *scheduler.waiting, *scheduler.finishing}
+        for sequence in self._clients.lose(inside):
+            sequence.attempt.emitted_tokens = self._emitted_by(sequence)
+        self._emitted += steps * self._giving
+        self._gauges = Gauges()
+        self._on_idle.clear()
+
+    def hang_up(self) -> None:
+        """Tell those who were here that their connection is lost."""
+        self._clients.hang_up(self._kernel.now_s)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is here, nor in a step for nothing, and all that ended have been told."""
+        if self._lockstep.stopped:
+            return True
+        return not self._clients and not self._scheduler.running and self._applied is None
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call once: now, or at the end of the step after which nobody is here."""
+        self._on_idle.append(callback)
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if self._on_idle and self.idle:
+            callbacks, self._on_idle = self._on_idle, []
+            for callback in callbacks:
+                callback()
 
     # -- steps ----------------------------------------------------------------------------
 
@@ -206,6 +247,8 @@ class Pod:
         self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
         if step.failed:
             self._fail(step.failed, now_s)
+            if self._lockstep.stopped:
+                return Step()  # one of them has ended the process by what it did then
         return step
 
     def finish(self, steps: int, end_s: float) -> None:
@@ -224,12 +267,14 @@ class Pod:
         if flown is not None:
             self._computed += flown.prefill_tokens
             for sequence in flown.filled:
-                self._answer(sequence, end_s)
+                self._clients.answer(sequence, end_s)
         if ended or left:
             scheduler.release(ended + left)
         self._gauges.publish(len(scheduler.running), scheduler.held)
         for sequence in ended:
-            self._complete(sequence, end_s, Reason.LENGTH if sequence.truncated else None)
+            self._clients.complete(sequence, end_s)
+        if self._on_idle:
+            self._tell_idle()
 
     def _report(self, observer: PodObserver, steps: int, end_s: float) -> None:
         start_s, scheduler = self._lockstep.start_s, self._scheduler
@@ -260,14 +305,6 @@ class Pod:
             self._applied = None if planned.is_empty else planned
         return scheduler.complete(planned)
 
-    def _answer(self, sequence: Sequence, now_s: float) -> None:
-        """The step that completed its prefill gives ``sequence`` a token."""
-        attempt = sequence.attempt
-        if not sequence.cancelled and attempt.first_token_s is None:
-            self._intake.answer(sequence.prompt_tokens)
-            attempt.first_token_s = now_s
-            attempt.listener.first_token(attempt)
-
     def _drop_cancelled(self) -> list[Sequence]:
         """Take the sequences whose clients left out of the batch."""
         dropped, self._cancelled = self._cancelled, []
@@ -276,37 +313,12 @@ class Pod:
                 self._batch.leave(sequence)
         return dropped
 
-    def _complete(self, sequence: Sequence, now_s: float, end_reason: str | None) -> None:
-        attempt = sequence.attempt
-        del self._sequences[attempt]
-        self._leave_intake(sequence)
-        attempt.emitted_tokens = sequence.output_tokens
-        self._end(attempt, Status.COMPLETED, now_s, HttpStatus.OK, end_reason)
-
     def _fail(self, sequences: tuple[Sequence, ...], now_s: float) -> None:
         """Answer those who broke off before a step; they have left the engine already."""
         self._gauges.publish(len(self._scheduler.running), self._scheduler.held)
         for sequence in sequences:
-            attempt = sequence.attempt
-            del self._sequences[attempt]
-            self._leave_intake(sequence)
-            attempt.emitted_tokens = sequence.emitted
-            reason = Reason.CONTEXT_EXCEEDED
-            self._end(attempt, Status.FAILED, now_s, HttpStatus.SERVER_ERROR, reason)
-
-    def _leave_intake(self, sequence: Sequence) -> None:
-        """``sequence`` is over, with or without a first token."""
-        unanswered = sequence.attempt.first_token_s is None
-        self._intake.leave(sequence.prompt_tokens if unanswered else 0)
-
-    def _end(
-        self, attempt: Attempt, status: str, now_s: float, http_status: int, reason: str | None
-    ) -> None:
-        attempt.status = status
-        attempt.end_s = now_s
-        attempt.http_status = http_status
-        attempt.end_reason = reason
-        attempt.listener.ended(attempt)
+            self._clients.fail(sequence, now_s)
+        self._tell_idle()
 
     def _emitted_by(self, sequence: Sequence) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""

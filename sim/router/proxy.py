@@ -267,20 +267,13 @@ class Proxy:
         self._recorder.dispatched(attempt)
         upstream.dispatched(attempt)
         if upstream.fault_http_status is not None:
-            self._answer_for(attempt, upstream.fault_http_status)
+            status, error = upstream.fault_http_status, Reason.BACKEND_ERROR
+            attempt.end(Status.REJECTED, now_s, status, error)
             return
         timeout_s = trip.target.timeout_s
         if timeout_s < inf:
             self._deadlines.watch(attempt, timeout_s)
         upstream.pods[pod].submit(attempt)
-
-    def _answer_for(self, attempt: Attempt, http_status: int) -> None:
-        """A scripted fault answers in place of the pod."""
-        attempt.status = Status.REJECTED
-        attempt.end_s = self._kernel.now_s
-        attempt.http_status = http_status
-        attempt.end_reason = Reason.BACKEND_ERROR
-        self.ended(attempt)
 
     def _held_until_now(self, trip: Trip) -> None:
         trip.request.hold_s += self._kernel.now_s - trip.started_s

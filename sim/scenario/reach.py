@@ -32,6 +32,7 @@ def models_served(scenario: Scenario) -> tuple[str, ...]:
     looked_at = any(rule.match.models for rule in router.rules)
     if looked_at or router.default_route_strategy == "BackendNameMatch":
         return ()
-    engines = [scenario.engines[scenario.backends[name].engine] for name in reachable(scenario)]
-    models = [engine.model for engine in engines]
+    # A backend with faults stands in without an engine: then any name will do as well.
+    engines = [scenario.engines.get(scenario.backends[name].engine) for name in reachable(scenario)]
+    models = [engine and engine.model for engine in engines]
     return () if None in models else tuple(dict.fromkeys(str(model) for model in models))

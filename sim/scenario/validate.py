@@ -35,6 +35,7 @@ from sim.scenario.nodes import (
 )
 from sim.scenario.presets import step_time
 from sim.scenario.reach import models_served
+from sim.scenario.routing import Router
 from sim.scenario.schema import Backend, Scenario, Window
 from sim.scenario.suggest import meant, suggestion
 from sim.scenario.together import disagreements
@@ -104,7 +105,8 @@ class Validator:
         found.adopt(checked)
         if checked.value is not None and not misnamed:
             found.faults.extend(disagreements(checked.value, root))
-            found.faults.extend(self._contents(root, models_served(checked.value)))
+        models = () if misnamed else _models_served(blocks, root)
+        found.faults.extend(self._contents(root, models))
         found.value = None if found.faults else checked.value
         return found
 
@@ -226,6 +228,23 @@ def _faults_of(engine: Engine) -> list[Fault]:
 
 def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:
     return Checked(None, [fault(place, path, message)])
+
+
+def _models_served(blocks: dict[str, Any], root: Mapping) -> tuple[str, ...]:
+    """The models that requests may ask for; any, which is none, as long as faults hide them."""
+    router = root.values.get("router")
+    named = [blocks.get(each, {}) for each in ("engines", "backends", "pools", "workloads")]
+    if router is None or not all(isinstance(block, dict) for block in named):
+        return ()
+    checked = _validated(Router, plain(router), router, ("router",)).value
+    if checked is None:
+        return ()
+    engines, backends, pools, workloads = named
+    return models_served(
+        Scenario.model_construct(
+            engines=engines, backends=backends, pools=pools, workloads=workloads, router=checked
+        )
+    )
 
 
 def _check_contents(spec: Any, inputs: Inputs, node: Node, path: Path) -> list[Fault]:

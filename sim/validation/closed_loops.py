@@ -174,6 +174,7 @@ def scenario(rows: Sequence[Loop], kv_dtype: KvDtype) -> ScenarioSet:
         "backends": {"pod": {"engine": "vllm"}},
         "router": {
             "rules": [{"name": "all", "backends": ["pod"]}],
+            "proxy": {"responseHeaderTimeout": None},
             "metrics": {"pollInterval": "1h"},
         },
         "workloads": {

@@ -22,6 +22,7 @@ from sim.pod.lockstep import Lockstep
 from sim.pod.pod import Pod
 from sim.pod.spec import Vllm
 from sim.pod.vllm import VllmPod
+from sim.ports import PodPort
 from sim.request import Attempt, Request, Status
 from sim.scenario.engine import StepTime as Coefficients
 from tests import oracle, slot_oracle
@@ -143,11 +144,12 @@ class Observation:
     """What a client, a poller and an operator see of a run, whichever engine did it.
 
     ``jobs`` are ``oracle.JobTrace`` or ``sim.request.Attempt``: they name the
-    same things alike. ``polls`` and ``totals`` are in the order of the poll times.
+    same things alike. ``polls`` and ``totals`` are in the order of the poll
+    times; a pod that is down answers no poll.
     """
 
     jobs: Sequence[oracle.JobTrace | Attempt]
-    polls: list[Published]
+    polls: Sequence[Published | None]
     totals: list[Totals]
 
 
@@ -222,31 +224,46 @@ def run_ranks(
     follow_up: FollowUp | None = None,
 ) -> list[Observation]:
     """The traffic on pods of ``sim`` in lockstep; what is seen of each."""
-    return _PodRun(settings, ranks, traffic, follow_up).run(polls_s)
+    kernel = Kernel()
+    client = Client(kernel, pods(settings, ranks, kernel), traffic, follow_up)
+    client.begin(polls_s)
+    kernel.run_until(float("inf"))
+    return client.observations()
 
 
-class _PodRun:
-    """The client of pods in lockstep: submits, cancels, follows up; their listener."""
+class Client:
+    """Of pods that are each called by their rank: submits, cancels, follows up; their listener.
+
+    ``told`` are the attempts in the order in which it was told of their end.
+    """
 
     def __init__(
-        self, settings: AnySettings, ranks: int, traffic: Traffic, follow_up: FollowUp | None
+        self,
+        kernel: Kernel,
+        pods: Sequence[PodPort],
+        traffic: Traffic,
+        follow_up: FollowUp | None = None,
     ) -> None:
         self._traffic = traffic
         self._follow_up = follow_up
         self._nodes = traffic.nodes()
-        self._kernel = Kernel()
-        self._pods = _pods(settings, ranks, self._kernel)
+        self._kernel = kernel
+        self._pods = pods
         self._attempts: list[Attempt] = []
-        self._polls: list[list[Published]] = [[] for _ in range(ranks)]
-        self._totals: list[list[Totals]] = [[] for _ in range(ranks)]
+        self._polls: list[list[Published | None]] = [[] for _ in pods]
+        self._totals: list[list[Totals]] = [[] for _ in pods]
+        self.told: list[Attempt] = []
 
-    def run(self, polls_s: tuple[float, ...]) -> list[Observation]:
+    def begin(self, polls_s: tuple[float, ...] = ()) -> None:
+        """Put all calls and polls on the clock."""
         for time_s in polls_s:
             self._kernel.at(time_s, Order.WINDOW, self._total)
             self._kernel.at(time_s, Order.POLL, self._poll)
         for call in self._traffic.calls:
             self._add(call)
-        self._kernel.run_until(float("inf"))
+
+    def observations(self) -> list[Observation]:
+        """What has been seen of each pod."""
         return [self._observation(rank) for rank in range(len(self._pods))]
 
     def _observation(self, rank: int) -> Observation:
@@ -258,6 +275,7 @@ class _PodRun:
 
     def ended(self, attempt: Attempt) -> None:
         assert attempt.end_s is not None
+        self.told.append(attempt)
         if self._follow_up is not None:
             following = self._follow_up(attempt.number, attempt.end_s)
             if following is not None:
@@ -283,7 +301,7 @@ class _PodRun:
     def _poll(self) -> None:
         for polls, pod in zip(self._polls, self._pods):
             said = pod.published(self._kernel.now_s)
-            polls.append(Published(said.waiting, said.running, said.kv_usage))
+            polls.append(said and Published(*said))
 
     def _total(self) -> None:
         for kept, pod in zip(self._totals, self._pods):
@@ -293,7 +311,7 @@ class _PodRun:
             )
 
 
-def _pods(settings: AnySettings, ranks: int, kernel: Kernel) -> list[Pod]:
+def pods(settings: AnySettings, ranks: int, kernel: Kernel) -> list[Pod]:
     """Ranks in lockstep; a llama-server has no ranks beside it."""
     if isinstance(settings, SlotSettings):
         return [LlamaCppPod("pod-0", llamacpp_spec(settings), kernel)]

@@ -293,6 +293,11 @@ def crowded(scenario: Scenario, trace: Trace) -> bool:
     return any(_is_near(poll_s, boundaries_s) for poll_s in scenario.polls_s)
 
 
+def near_a_boundary(event_s: float, trace: Trace) -> bool:
+    """Does rounding decide whether a step ends before or after ``event_s``?"""
+    return _is_near(event_s, sorted({step.end_s for step in trace.steps}))
+
+
 def _is_near(event_s: float, boundaries_s: list[float]) -> bool:
     at = bisect_left(boundaries_s, event_s - CLEARANCE_S)
     return at < len(boundaries_s) and boundaries_s[at] <= event_s + CLEARANCE_S

@@ -3,7 +3,7 @@
 ``python -m tests.mutations`` puts them in one by one.
 """
 
-from tests.mutations import admission, cache, duration, reports, scheduler
+from tests.mutations import admission, cache, duration, lives, reports, scheduler
 from tests.mutations.fault import Fault as Fault
 
 FAULTS = (
@@ -12,4 +12,5 @@ FAULTS = (
     *reports.FAULTS,
     *cache.FAULTS,
     *duration.FAULTS,
+    *lives.FAULTS,
 )

@@ -93,7 +93,7 @@ FAULTS = (
     ),
     Fault(
         "queued-by-ghosts",
-        "sim/pod/pod.py",
+        "sim/pod/clients.py",
         "sequence.prompt_tokens if unanswered else 0",
         "0",
         "prompts of clients that have left count as queued for ever",

@@ -12,6 +12,9 @@ SPANS = "tests/engine/test_span_equals_step.py"
 DECIMAL = f"{SPANS}::test_decimal_times_agree_to_a_nanosecond"
 BINARY = f"{SPANS}::test_binary_times_agree_bit_for_bit"
 LOCKSTEP = "tests/engine/test_lockstep.py"
+LIVES = "tests/engine/test_lives.py"
+IDLE = "tests/engine/test_idle.py"
+PROCESSES = "tests/cluster/test_processes.py"
 
 
 @dataclass(frozen=True)

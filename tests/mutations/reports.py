@@ -53,7 +53,7 @@ FAULTS = (
     ),
     Fault(
         "unanswered-for-ever",
-        "sim/pod/pod.py",
+        "sim/pod/clients.py",
         "self._intake.answer(sequence.prompt_tokens)",
         "self._intake.answer(0)",
         "prompts that have their first token still count as queued",

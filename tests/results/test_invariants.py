@@ -8,7 +8,7 @@ import pytest
 
 from sim.invariants import INVARIANTS, check_all, check_cheap
 from sim.ports import PodTotals
-from sim.request import HttpStatus, Status
+from sim.request import HttpStatus, Reason, Status
 from sim.results.result import RunResult
 from tests.results.builders import Book, facts, mixed_run
 
@@ -156,6 +156,53 @@ def test_an_answer_that_actors_got_wrong_is_found_in_every_run(
     assert found() == []
     request.http_status = attempt.http_status = http_status
     assert found() == [f"INV-22: {fault}: 1 rows (0)"]
+
+
+def lost_run(error: str) -> Book:
+    """A pod that has counted 100 of 200 prompt tokens, for the second of two requests broke off."""
+    book = Book()
+    book.answered(1.0, ttft_s=0.5, stream_s=2.0, output_tokens=5)
+    request = book.request(2.0, status=Status.FAILED, end_s=4.0, reason=error)
+    attempt = book.attempt(request, 2.0, 2.0)
+    request.http_status = attempt.http_status = None
+    attempt.end_reason = error
+    return book
+
+
+@pytest.mark.parametrize(
+    ("error", "violations"),
+    [
+        (Reason.CONNECTION_LOST, []),
+        (
+            Reason.CONNECTION_REFUSED,
+            ["INV-20: prompt tokens computed by pods: 100.0, by the tables 200"],
+        ),
+        (
+            Reason.CONTEXT_EXCEEDED,
+            [
+                "INV-20: prompt tokens computed by pods: 100.0, by the tables 200",
+                "INV-22: failed and no error: 1 rows (1)",
+            ],
+        ),
+    ],
+)
+def test_a_step_that_never_ended_and_its_answer_are_missed_only_when_a_pod_was_lost(
+    error: str, violations: list[str]
+) -> None:
+    """A run with a lost pod would stop with exit code 4; or, once connections may break, a pod
+    that forgets what it computed, or what it has to answer, would be taken for a lost one."""
+    book = lost_run(error)
+    totals = PodTotals(emitted_tokens=5, computed_tokens=100)
+    assert check_cheap(book.freeze(facts(closed=(totals,)))) == violations
+
+
+def test_the_tokens_of_a_lost_pod_are_still_those_of_its_clients() -> None:
+    """A pod that is lost would not be asked what it has emitted."""
+    book = lost_run(Reason.CONNECTION_LOST)
+    totals = PodTotals(emitted_tokens=6, computed_tokens=100)
+    assert check_cheap(book.freeze(facts(closed=(totals,)))) == [
+        "INV-20: tokens emitted by pods: 6.0, by the tables 5"
+    ]
 
 
 def test_littles_law_finds_a_stay_that_ends_before_it_begins() -> None:

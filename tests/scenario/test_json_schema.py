@@ -69,7 +69,7 @@ def test_the_whole_file_is_described(schema: dict[str, Any]) -> None:
     """A key of a file would be underlined as unknown, or one that the loader sets be offered."""
     assert list(schema["properties"]) == [
         *("name", "description", "window", "seeds", "ringSalt", "engines", "backends", "router"),
-        *("workloads", "slo", "variants"),
+        *("pools", "workloads", "events", "slo", "variants"),
     ]
     assert schema["required"] == ["name", "engines", "backends", "router", "workloads"]
     engine = schema["$defs"]["Vllm"]

@@ -11,7 +11,8 @@ from sim.pod.spec import Vllm
 from sim.scenario.engine import FrontEnd, Prefilling, StepTime
 from sim.scenario.fields import Quantity
 from sim.scenario.load import ScenarioSet
-from sim.scenario.schema import Backend, Metrics, Slo, Window
+from sim.scenario.routing import Metrics, ProxySettings
+from sim.scenario.schema import Backend, Slo, Window
 from sim.scenario.swap import Member
 from tests.scenario.conftest import GOOD
 
@@ -40,6 +41,7 @@ ZERO_IS_LEGAL = {
     "engines.small.stepTime.prefilling.c": True,
     "engines.small.stepTime.prefilling.f": True,
     "window.warmup": True,
+    "router.proxy.quarantineDuration": True,
     "backends.pods.policy:bounded-ring.floor": True,
     "backends.pods.policy:session-table.cooldown": True,
 }
@@ -57,6 +59,9 @@ TINY_IS_LEGAL = {
     "window.measure",
     "slo.ttft",
     "slo.tpot",
+    "backends.pods.timeout",
+    "router.proxy.responseHeaderTimeout",
+    "router.proxy.quarantineDuration",
     "backends.pods.policy:bounded-ring.floor",
     "backends.pods.policy:session-table.cooldown",
     "backends.pods.policy:session-table.freshFor",
@@ -93,6 +98,7 @@ def paths() -> Iterator[tuple[str, Quantity]]:
         ("engines.small.stepTime.prefilling.", Prefilling),
         ("backends.pods.", Backend),
         ("router.metrics.", Metrics),
+        ("router.proxy.", ProxySettings),
         ("window.", Window),
         ("slo.", Slo),
     ]
