@@ -57,6 +57,8 @@ class PoolMachine(RuleBasedStateMachine):
     def begin(self, times: Any, chosen: dict[str, Any], waking: str, seed: int) -> None:
         if chosen["order"] == "coalesce":
             chosen = chosen | {"wakeOrder": waking}
+        else:
+            chosen = chosen | {"maxWait": None}
         self.desk = Desk(times, header_timeout_s=2.2, seed=seed, **chosen)
         self.since_restart = 0  # how many clients there were
 
