@@ -102,6 +102,17 @@ def test_in_order_of_arrival_the_next_is_looked_at_when_the_oldest_leaves() -> N
     assert late.told == ("served", 21)
 
 
+def test_in_order_of_arrival_a_skip_makes_room_for_the_next() -> None:
+    """fifo: who stood behind an attempt that was skipped would wait for another change."""
+    desk = Desk(TRIO, initial="a", order="fifo")
+    first = desk.ask(0, "c", service_s=50)
+    skipped = desk.ask(1, "b", if_idle=True)
+    behind = desk.ask(2, "c")
+    desk.run(40)
+    assert skipped.told == (PoolError.INCUMBENT_BUSY, 30)
+    assert (first.log, behind.log) == ([("c", "granted", 30)], [("c", "granted", 30)])
+
+
 def test_more_than_may_be_in_flight_are_held() -> None:
     """maxInFlight: the third would be sent to the pod, or a skip be made of it."""
     desk = Desk(PAIR, initial="a", maxInFlight=2)
