@@ -24,7 +24,7 @@ FAULTS = (
         "if not belief.busy:",
         "if not activation.if_idle or not belief.busy:",
         "a busy incumbent is swapped out under Wait",
-        (f"{STATES}::test_a_busy_resident_holds_or_skips",),
+        (f"{STATES}::test_a_busy_resident_takes_more",),
     ),
     Fault(
         "last-instant",
