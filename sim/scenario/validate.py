@@ -242,7 +242,12 @@ def _models_served(blocks: dict[str, Any], root: Mapping) -> tuple[str, ...]:
     engines, backends, pools, workloads = named
     return models_served(
         Scenario.model_construct(
-            engines=engines, backends=backends, pools=pools, workloads=workloads, router=checked
+            name="",
+            engines=engines,
+            backends=backends,
+            pools=pools,
+            workloads=workloads,
+            router=checked,
         )
     )
 
