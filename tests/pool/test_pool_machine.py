@@ -1,4 +1,4 @@
-"""A pool under whatever may come, at times that are sums of floats: what must hold at any moment."""
+"""A pool under whatever may come, at times that are sums of floats: what always holds."""
 
 from typing import Any
 
