@@ -390,4 +390,7 @@ def pooled_facts() -> RunFacts:
             PodTotals(busy_s=32.0, ready_s=36.5, loading_s=25.0, loads=3),
             PodTotals(busy_s=3.0),
         ),
+        workload_counts={"chat": {}, "nightly": {}},
+        rules={"chat": ("a", "b"), "batch": ("b",), "other": ("x",)},
+        pools={"desk": {"a": "a-0", "b": "b-0"}},
     )
