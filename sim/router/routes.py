@@ -71,11 +71,9 @@ class Routes:
         return self._default
 
     def _route(self, rule: Rule) -> Route:
-        wanted = rule.match.required_capabilities
         targets = tuple(
             Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
-            for name in rule.backends
-            if all(each in self._backends[name].capabilities for each in wanted)
+            for name in backends_of(rule, self._backends)
         )
         return Route(rule.name, targets, rule.pool_activation == "IfIdle", rule.fail_closed)
 
@@ -90,6 +88,16 @@ class Routes:
                 return timeout_s
         general_s = self._router.proxy.response_header_timeout
         return inf if general_s is None else general_s
+
+
+def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
+    """The backends of a rule, in order, that have the capabilities that it requires."""
+    wanted = rule.match.required_capabilities
+    return tuple(
+        name
+        for name in rule.backends
+        if all(each in backends[name].capabilities for each in wanted)
+    )
 
 
 def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:
