@@ -254,18 +254,20 @@ def placements_belong_to_requests(run: Evidence) -> Violations:
 def answers_fit(run: Evidence) -> Violations:
     """Completed is 200, cancelled 499, failed an error, rejected one without a first token.
 
-    What is in flight has no HTTP status, nor has what failed for want of a connection.
+    What is in flight has no HTTP status, nor has what failed for want of a connection. A client
+    that was refused in the end may have seen the first token of a try that broke.
     """
     http = run.requests.whole("http_status")
     first_token = ~np.isnan(run.requests.numbers("first_token_s"))
     completed, rejected = run.status.equal(Status.COMPLETED), run.status.equal(Status.REJECTED)
     left, in_flight = run.status.equal(Status.CANCELLED), run.status.equal(Status.IN_FLIGHT)
     failed = run.status.equal(Status.FAILED)
+    once = run.requests.whole("tries") == 1
     unanswered = (http < 0) & _says(run.requests.texts("reason"), NO_CONNECTION)
     for fault, broken in (
         ("completed and not 200", completed & (http != HttpStatus.OK)),
         ("completed without a first token", completed & ~first_token),
-        ("rejected after a first token", rejected & first_token),
+        ("rejected after a first token", rejected & first_token & once),
         ("rejected and no error", rejected & (http < HttpStatus.BAD_REQUEST)),
         ("failed and no error", failed & ~unanswered & (http < HttpStatus.BAD_REQUEST)),
         ("cancelled and not 499", left & (http != HttpStatus.CLIENT_CLOSED_REQUEST)),

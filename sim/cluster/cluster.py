@@ -95,6 +95,7 @@ class Cluster:
                 self._direct.get(direct_backend(spec) or "", self.proxy),
                 directory,
                 self._workload_finished,
+                self.recorder.retries.append,
                 models,
             )
             workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)

@@ -73,7 +73,10 @@ def _events(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 def _models(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     served = models_served(scenario)
     for name, spec in scenario.workloads.items():
-        model = getattr(spec, "model", None)
-        if served and model is not None and model not in served:
-            message = f"no backend serves {model!r}{suggestion(model, served)}"
-            yield ("workloads", name, "model"), message
+        asked: list[tuple[Path, str | None]] = [(("model",), getattr(spec, "model", None))]
+        for index, model in enumerate(getattr(spec, "fallback_models", ())):
+            asked.append((("fallbackModels", index), model))
+        for path, model in asked:
+            if served and model is not None and model not in served:
+                message = f"no backend serves {model!r}{suggestion(model, served)}"
+                yield ("workloads", name, *path), message
