@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 
 from sim import registry as registries
-from sim.cluster.incidents import Incidents
+from sim.cluster.incidents import Incidents, restarts_s
 from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
@@ -172,4 +172,5 @@ class Cluster:
             slo_ttft_s=slo.ttft if slo else None,
             slo_tpot_s=slo.tpot if slo else None,
             workload_counts={name: work.counts() for name, work in self._workloads.items()},
+            proxy_restarts_s=restarts_s(scenario.events),
         )

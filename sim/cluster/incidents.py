@@ -67,3 +67,8 @@ class Incidents:
 
     def _after(self, duration_s: float, callback: partial[None]) -> None:
         self._kernel.at(self._kernel.now_s + duration_s, Order.FAULT, callback)
+
+
+def restarts_s(events: Iterable[Event]) -> tuple[float, ...]:
+    """When the proxy restarts, in order."""
+    return tuple(sorted(event.at for event in events if isinstance(event, ProxyRestart)))

@@ -39,6 +39,7 @@ class RunFacts:
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
     workload_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    proxy_restarts_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
