@@ -214,7 +214,7 @@ def test_c52_a_probe_that_always_says_idle() -> None:
         10,
     )
     assert (routed["http_status"], routed["dispatch_s"]) == (200, 40)
-    assert ran.result.summary["errors_total"] == 1
+    assert ran.result.summary["requests_failed"] == 1
 
 
 @pytest.mark.parametrize(("member", "ends_s"), [("a", (2, 4)), ("b", (32, 34))])
