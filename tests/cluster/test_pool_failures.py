@@ -113,10 +113,10 @@ def test_c54_failure_to_load(reload: bool) -> None:
 def test_c54_another_member_after_a_failure(reload: bool) -> None:
     """C54: the pool would be stuck in its failure."""
     ran = Ran(failing_twice(ask("b", 0), ask("a", 25), ask("b", 80), reloadIncumbent=reload))
-    failed = "all_backends_failed"
+    error = "all_backends_failed"
     # What is loaded again of itself has been loading since 20 s.
     served_s = 52 if reload else 57
-    assert ran.answers == [(502, failed, 20), (200, None, served_s), (502, failed, 100)]
+    assert ran.answers == [(502, error, 20), (200, None, served_s), (502, error, 100)]
 
 
 def test_c54_the_only_client_leaves() -> None:
@@ -151,3 +151,13 @@ def test_c54_a_load_above_its_limit() -> None:
         (200, None, 218),
     ]
     assert [swap[4] for swap in ran.swaps] == ["error", "error", "completed"]
+
+
+def test_what_happens_to_a_backend_that_nothing_leads_to() -> None:
+    """A variant with other rules and the same events would end in a traceback."""
+    events = (
+        {"at": 1, "kind": "backend-errors", "backend": "x", "for": 1},
+        {"at": 1, "kind": "pod-lost", "backend": "x", "for": 1},
+    )
+    scenario = pooled(PAIR, ask("a", 0, 5), others=("x",), events=events, initial="a")
+    assert Ran(scenario).answers == [(200, None, 5)]
