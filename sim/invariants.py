@@ -28,11 +28,10 @@ import numpy as np
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
 from sim.ports import PodTotals
-from sim.request import Answer, HttpStatus, Reason, Status
+from sim.request import DIRECT, Answer, HttpStatus, Reason, Status
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Table, Texts
 from sim.results.result import RunResult
-from sim.router.direct import DIRECT
 from sim.stats import Floats, present_at
 
 EXAMPLES: Final = 3
