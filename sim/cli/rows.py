@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 REASONS: Final = "placements.by_reason."
-ANSWERS: Final = "answers.by_request."
+BY_REQUEST: Final = "answers.by_request."
+BY_TRY: Final = "answers.by_try."
 SERVED: Final = ("200.", "499.")
 """Answers that other rows are about."""
 
@@ -151,12 +152,17 @@ def _answers(comparison: dict[str, Any]) -> Sequence[Row]:
     )
     if not retried and not _names(comparison, "pool."):
         return ()
-    answers = sorted(key.removeprefix(ANSWERS) for key in comparison if key.startswith(ANSWERS))
-    rows = [
-        Row(f"  {answer.replace('.', ' ', 1)}", f"{ANSWERS}{answer}")
+    rows = _refusals(comparison, BY_REQUEST, "")
+    if retried:
+        rows += _refusals(comparison, BY_TRY, ", tries")
+        rows += [Row("  tries", "tries"), percent("  errors by try", "try_error_ratio")]
+    return rows
+
+
+def _refusals(comparison: dict[str, Any], prefix: str, unit: str) -> list[Row]:
+    answers = sorted(key.removeprefix(prefix) for key in comparison if key.startswith(prefix))
+    return [
+        Row(f"  {answer.replace('.', ' ', 1)}{unit}", f"{prefix}{answer}")
         for answer in answers
         if not answer.startswith(SERVED)
     ]
-    if retried:
-        rows += [Row("  tries", "tries"), percent("  errors by try", "try_error_ratio")]
-    return rows
