@@ -99,7 +99,7 @@ _POOLS: Final[tuple[Metric, ...]] = (
         0.02,
         "of these, by how it ended: granted (the coalesced ones), cancelled or an error",
     ),
-    *spread("pool.*.hold_s", "s", "down", 0.05, "how long each of these was held", _MIDDLE),
+    *spread("pool.*.hold_s", "s", "down", 0.05, "how long those that waited were held", _MIDDLE),
     Metric("pool.*.skips.total", "attempts", "none", 0.02, "attempts that a busy pool turned away"),
     Metric(
         "pool.*.direct_errors",

@@ -148,11 +148,12 @@ def _holds(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
     here = columns.pool.equal(pool) & window.contains(columns.start_s)
     holds, skips = here & columns.kind.equal("hold"), here & columns.kind.equal("skip")
     held_s = (columns.end_s - columns.start_s)[holds]
-    sample = Sample(known(held_s), count(np.isnan(held_s)))
+    waited_s = held_s[held_s != 0.0]
+    sample = Sample(known(waited_s), count(np.isnan(waited_s)))
     return {
         "holds": {
             "total": len(held_s),
-            "waited": count(~(held_s == 0.0)),
+            "waited": len(waited_s),
             "censored": sample.censored,
             "by_result": columns.result.counts(holds),
         },
