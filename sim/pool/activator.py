@@ -15,7 +15,7 @@ from sim.pool.reclaim import ReclaimClock
 from sim.pool.slot import Slot, SlotTiming
 from sim.pool.spec import ModelPool
 from sim.pool.swaps import SwapBound, Swaps
-from sim.ports import Activation, PoolContext, PoolEvent, ProcessPort
+from sim.ports import Activation, PoolContext, ProcessPort
 from sim.registry import family
 from sim.request import PoolError
 
@@ -48,7 +48,7 @@ class Activator:
             ),
             self._slot_settled,
         )
-        self._belief = Belief(spec.members)
+        self._belief = Belief(name, context.kernel, context.events, spec.members)
         self._decision = Decision(spec, self._belief)
         self._swaps = Swaps(
             name,
@@ -96,14 +96,13 @@ class Activator:
         if self._decision.is_full(activation.member):
             activation.refused(PoolError.QUEUE_FULL)
             return
-        activation.joined_s = now_s
         activation.hold_until_s = instant(now_s + self._hold_s)
         self._belief.hold(activation)
         self._decide([activation])
 
     def leave(self, activation: Activation) -> None:
         """The client of a held attempt is gone."""
-        self._stop_waiting(activation, "cancelled")
+        self._belief.stop_waiting(activation, "cancelled")
         self._left(activation.member)
 
     def release(self, activation: Activation) -> None:
@@ -125,7 +124,7 @@ class Activator:
         belief = self._belief
         held = list(belief.waiting)
         for activation in held:
-            self._stop_waiting(activation, PoolError.PROXY_RESTART)
+            self._belief.stop_waiting(activation, PoolError.PROXY_RESTART)
         belief.forget_requests()
         if belief.swap is not None:
             belief.swap, belief.unclaimed = None, belief.swap
@@ -170,11 +169,11 @@ class Activator:
         verdict = self._decision.verdict(activation, self._kernel.now_s)
         joins = activation.event is None
         if joins:
-            self._open_row(activation, "skip" if verdict is Verdict.SKIP else "hold")
+            self._belief.open_row(activation, "skip" if verdict is Verdict.SKIP else "hold")
         if verdict is Verdict.GRANT:
             self._grant(activation)
         elif verdict is Verdict.SKIP:
-            self._stop_waiting(activation, PoolError.INCUMBENT_BUSY)
+            self._belief.stop_waiting(activation, PoolError.INCUMBENT_BUSY)
             self._changed = True  # another one may be the oldest now
             activation.refused(PoolError.INCUMBENT_BUSY)
         elif verdict is Verdict.SWAP:
@@ -195,32 +194,14 @@ class Activator:
 
     def _grant(self, activation: Activation) -> None:
         self._swaps.drop_unclaimed()  # the resident is wanted, so it is not to be unloaded
-        self._stop_waiting(activation, "granted")
         self._belief.take_off(activation)
         activation.granted()
 
     # -- holds ----------------------------------------------------------------------------
 
-    def _open_row(self, activation: Activation, kind: str) -> PoolEvent:
-        activation.event = event = PoolEvent(
-            kind,
-            self._name,
-            activation.joined_s,
-            activation.member,
-            request_id=activation.request.request_id,
-        )
-        self._events.append(event)
-        return event
-
-    def _stop_waiting(self, activation: Activation, result: str) -> None:
-        self._belief.drop(activation)
-        event = activation.event or self._open_row(activation, "hold")
-        event.end_s = self._kernel.now_s
-        event.result = result
-
     def _hold_ended(self, activation: Activation) -> None:
         if self._belief.waits(activation):
-            self._stop_waiting(activation, PoolError.HOLD_BUDGET)
+            self._belief.stop_waiting(activation, PoolError.HOLD_BUDGET)
             self._left(activation.member)
             activation.refused(PoolError.HOLD_BUDGET)
 
@@ -255,7 +236,7 @@ class Activator:
         if self._spec.swap_error_to == "first":
             del failing[1:]
         for activation in failing:
-            self._stop_waiting(activation, error)
+            self._belief.stop_waiting(activation, error)
         self._go_on_without(swap, result)
         for activation in failing:
             activation.refused(error)
