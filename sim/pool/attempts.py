@@ -36,6 +36,11 @@ class Attempts:
         return iter(self._waiting)
 
     @property
+    def waiting_count(self) -> int:
+        """How many are held."""
+        return len(self._waiting)
+
+    @property
     def oldest(self) -> Activation | None:
         """The one who waits since before the others."""
         return next(iter(self._waiting), None)

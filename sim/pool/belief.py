@@ -6,7 +6,7 @@ from math import inf
 
 from sim.kernel import Kernel
 from sim.pool.attempts import Attempts
-from sim.ports import PoolEvent
+from sim.ports import Activation, PoolEvent
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +39,8 @@ class Belief(Attempts):
     ) -> None:
         super().__init__(pool, kernel, events, members)
         self.resident: str | None = None
+        self.resident_since_s = 0.0
+        self.granted = 0  # to the resident, since it is that
         self.swap: Swap | None = None
         self.unclaimed: Swap | None = None
         self.swap_ended_s = -inf
@@ -47,3 +49,15 @@ class Belief(Attempts):
     def busy(self) -> bool:
         """Whether there is a resident with attempts in flight."""
         return self.resident is not None and self.counts[self.resident].in_flight > 0
+
+    def sees(self, resident: str | None, now_s: float) -> bool:
+        """Who is resident now; returns whether that is news."""
+        if resident == self.resident:
+            return False
+        self.resident, self.resident_since_s, self.granted = resident, now_s, 0
+        return True
+
+    def take_off(self, activation: Activation) -> None:
+        """It is granted."""
+        self.granted += 1
+        super().take_off(activation)

@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
 from sim.pool.belief import Belief
-from sim.pool.spec import ModelPool
+from sim.pool.spec import ExclusiveSlot
 from sim.ports import Activation
 
 
@@ -20,7 +20,7 @@ class Verdict(Enum):
 class Decision:
     """Decides for one attempt at a time; changes nothing."""
 
-    def __init__(self, spec: ModelPool, belief: Belief) -> None:
+    def __init__(self, spec: ExclusiveSlot, belief: Belief) -> None:
         self._spec = spec
         self._belief = belief
 
@@ -31,7 +31,7 @@ class Decision:
             return Verdict.WAIT
         if activation.member == belief.resident:  # 1, also while others wait for another member
             return Verdict.GRANT if self._may_be_granted(activation, now_s) else Verdict.WAIT
-        if not belief.busy:  # 2, cold or idle
+        if not self._is_kept(now_s):  # 2, cold or idle
             return Verdict.SWAP if self._may_start_swap(activation, now_s) else Verdict.WAIT
         return Verdict.SKIP if activation.if_idle else Verdict.WAIT  # 2, busy
 
@@ -41,6 +41,19 @@ class Decision:
         if spec.max_held is None or spec.max_in_flight is None:
             return False
         return counts.waiting + counts.in_flight >= spec.max_in_flight + spec.max_held
+
+    @property
+    def kept_until_s(self) -> float:
+        """When a resident that is idle may be swapped out; its coming is over."""
+        return self._belief.resident_since_s
+
+    def precedence(self, activation: Activation) -> int:
+        """Those of lower precedence are looked at first."""
+        return 0
+
+    def _is_kept(self, now_s: float) -> bool:
+        """Whether there is a resident that may not be swapped out."""
+        return self._belief.busy
 
     def _may_be_granted(self, activation: Activation, now_s: float) -> bool:
         limit = self._spec.max_in_flight
@@ -56,17 +69,21 @@ class Decision:
         return self._spec.order != "fifo" or self._belief.oldest is activation
 
     def _another_is_due(self, now_s: float) -> bool:
-        """Whether an attempt for another member has waited for maxWait.
-
-        Its wait counts from the end of the last swap if that is later than its
-        joining, or two long queues would swap for ever without being served.
-        """
-        belief, limit_s = self._belief, self._spec.max_wait
-        if limit_s is None:
+        """Whether an attempt for another member has waited for maxWait."""
+        if self._spec.max_wait is None:
             return False
+        belief = self._belief
         others = (each for each in belief.waiting if each.member != belief.resident)
         oldest = next(others, None)
-        if oldest is None:
+        return oldest is not None and self._has_waited_long(oldest, now_s)
+
+    def _has_waited_long(self, activation: Activation, now_s: float) -> bool:
+        """Its wait counts from the end of the last swap if that is later than its joining.
+
+        Else two long queues would swap for ever without being served.
+        """
+        limit_s = self._spec.max_wait
+        if limit_s is None:
             return False
-        waited_s = now_s - max(oldest.joined_s, belief.swap_ended_s)
+        waited_s = now_s - max(activation.joined_s, self._belief.swap_ended_s)
         return waited_s > limit_s - BOUNDARY_TOLERANCE_S
