@@ -201,13 +201,13 @@ class LlamaSwap:
 
     def _go_on(self, swap: _Swap) -> None:
         """Load the target once nobody is stopping any more who must be down before."""
-        others = [self._runners[member] for member in swap.evicted]
         target = self._runners[swap.target]
-        if any(runner.state is State.STOPPING for runner in (*others, target)):
+        runners = [target, *(self._runners[member] for member in swap.evicted)]
+        if any(runner.state is State.STOPPING for runner in runners):
             return
         event, now_s = swap.event, self._kernel.now_s
-        if others:
-            drained_s = max(runner.drained_s for runner in others)
+        if swap.evicted or now_s > event.start_s:
+            drained_s = max(runner.drained_s for runner in runners)
             event.drain_s = max(0.0, drained_s - event.start_s)
             event.unload_s = now_s - event.start_s - event.drain_s
         swap.loading = True
