@@ -69,21 +69,17 @@ class Decision:
         return self._spec.order != "fifo" or self._belief.oldest is activation
 
     def _another_is_due(self, now_s: float) -> bool:
-        """Whether an attempt for another member has waited for maxWait."""
-        if self._spec.max_wait is None:
-            return False
-        belief = self._belief
-        others = (each for each in belief.waiting if each.member != belief.resident)
-        oldest = next(others, None)
-        return oldest is not None and self._has_waited_long(oldest, now_s)
+        """Whether an attempt for another member has waited for maxWait.
 
-    def _has_waited_long(self, activation: Activation, now_s: float) -> bool:
-        """Its wait counts from the end of the last swap if that is later than its joining.
-
-        Else two long queues would swap for ever without being served.
+        Its wait counts from the end of the last swap if that is later than its
+        joining, or two long queues would swap for ever without being served.
         """
-        limit_s = self._spec.max_wait
+        belief, limit_s = self._belief, self._spec.max_wait
         if limit_s is None:
             return False
-        waited_s = now_s - max(activation.joined_s, self._belief.swap_ended_s)
+        others = (each for each in belief.waiting if each.member != belief.resident)
+        oldest = next(others, None)
+        if oldest is None:
+            return False
+        waited_s = now_s - max(oldest.joined_s, belief.swap_ended_s)
         return waited_s > limit_s - BOUNDARY_TOLERANCE_S

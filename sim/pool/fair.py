@@ -68,8 +68,13 @@ class FairDecision(Decision):
             if each.member != belief.resident
         )
 
-    def _rank(self, activation: Activation, now_s: float) -> tuple[bool, int]:
-        return self._has_waited_long(activation, now_s), self._priorities[activation.member]
+    def _rank(self, activation: Activation, now_s: float) -> tuple[bool, float]:
+        """Whoever has waited for maxWait comes first, the oldest before others; then priority."""
+        limit_s = self._spec.max_wait
+        waited_s = now_s - activation.joined_s
+        if limit_s is not None and waited_s > limit_s - BOUNDARY_TOLERANCE_S:
+            return True, waited_s
+        return False, self._priorities[activation.member]
 
 
 @family(FairPool)

@@ -32,7 +32,7 @@ def test_inc48_alternating_requests_are_grouped() -> None:
 
 def test_c46_one_load_per_member() -> None:
     """C46: a member would be loaded again while others wait for it."""
-    thirty = {name: (30.0, 0.0) for name in "abc"}
+    thirty = dict.fromkeys("abc", (30.0, 0.0))
     one = Desk(thirty, parallel=1, kind="llama-swap")
     clients = [one.ask(0, member) for member in "abaacabc"]
     one.run(1000)

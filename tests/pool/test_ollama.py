@@ -15,7 +15,7 @@ def desk(
     **options: object,
 ) -> Desk:
     """Three members of 10 GB that load in 10 s, in 24 GB; memory is free at once."""
-    times = times or {name: (10.0, 0.0) for name in "abc"}
+    times = times or dict.fromkeys("abc", (10.0, 0.0))
     more = {
         name: {"memory": (sizes or {}).get(name, 10.0) * GB, **(members or {}).get(name, {})}
         for name in times
@@ -63,7 +63,7 @@ def test_inc57_the_victim_is_who_is_kept_for_the_shortest_time() -> None:
     members = {"a": {"keepAlive": 3600}, "b": {}, "c": {}}
     sizes = dict.fromkeys("abcd", 6.0)
     one = desk(
-        {name: (1.0, 0.0) for name in "abcd"},
+        dict.fromkeys("abcd", (1.0, 0.0)),
         sizes=sizes,
         members=members,
         maxLoadedModels=3,
