@@ -155,7 +155,9 @@ class AnyKind(RuleBasedStateMachine):
         clients, events = self.desk.clients, self.desk.events
         assert all(client.outcome for client in clients)
         assert all(row.end_s is not None and row.result for row in events)
-        told = [entry for client in clients for entry in client.log if entry[1] != "pool_queue_full"]
+        told = [
+            entry for client in clients for entry in client.log if entry[1] != "pool_queue_full"
+        ]
         left = sum(client.outcome == "gone" and client.left_a_hold for client in clients)
         assert len(self.desk.rows("hold")) == len(told) + left
         for row in self.desk.rows("swap"):
@@ -216,7 +218,9 @@ class OllamaMachine(AnyKind):
         assert queued <= max(spec.max_queue, 0)
         for activation in pool._attempts.waiting:
             full = not pool._has_slot(activation.member)
-            assert pool._turn is not None or (pool._runners[activation.member].ready and full)
+            waits_for_a_slot = pool._runners[activation.member].ready and full
+            assert pool._turn is not None or waits_for_a_slot
+            assert activation not in pool._pending or pool._turn is not None
 
 
 class FairMachine(AnyKind):
