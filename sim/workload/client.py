@@ -54,6 +54,9 @@ class Clients:
         self, request: Request, priority: int | None = None, leaves_after_s: float = inf
     ) -> None:
         """Submit ``request`` now; its client leaves at its timeout, or before."""
+        again = partial(self.send, request, priority, leaves_after_s)
+        if self._context.kernel.postponed(Order.ARRIVAL, again):
+            return  # a step or a fault of this very instant is still to come
         request.model = request.model or self._model
         request.headers = request.headers or self._headers
         request.priority = self._priority if priority is None else priority
@@ -61,5 +64,5 @@ class Clients:
         waits_s = self._timeout_s if self._timeout_s < leaves_after_s else leaves_after_s
         if waits_s < inf:
             leave = partial(proxy.cancel, request)
-            kernel.at(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)
+            kernel.at_instant(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)
         proxy.submit(request)
