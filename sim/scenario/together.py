@@ -3,19 +3,24 @@
 from collections.abc import Iterator
 
 from sim.errors import Fault
-from sim.scenario.events import LoadFailure, PodLost
+from sim.scenario.checks import member_references
+from sim.scenario.events import LoadFailure, PodLost, ProxyRestart
 from sim.scenario.nodes import Mapping, Path, at, fault
 from sim.scenario.reach import models_served
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import suggestion
 
 
-def disagreements(scenario: Scenario, root: Mapping) -> list[Fault]:
-    """What is wrong with ``scenario``, whose names all refer to something, where ``root`` says it.
+def disagreements(scenario: Scenario, root: Mapping, names_known: bool) -> list[Fault]:
+    """What is wrong with ``scenario``, where ``root`` says it.
 
-    Blocks with faults of their own are stand-ins here, and nothing is said of them.
+    Blocks with faults of their own are stand-ins here, and nothing is said of
+    them, nor of names that refer to nothing; while there are such, who serves
+    which model is not known either (``names_known``).
     """
-    found = (*_members(scenario), *_events(scenario), *_models(scenario))
+    found = [*_members(scenario), *_events(scenario, root)]
+    if names_known:
+        found += _models(scenario)
     return [fault((at(root, *path) or root).place, path, message) for path, message in found]
 
 
@@ -23,7 +28,9 @@ def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """A member of a pool is one pod."""
     for pool, spec in scenario.pools.items():
         for name in spec.members if spec else ():
-            backend = scenario.backends[name]
+            backend = scenario.backends.get(name)
+            if backend is None:
+                continue
             path: Path = ("backends", name, "replicas")
             if backend.replicas > 1:
                 message = f"must be 1: {name} is a member of pool {pool!r}; got {backend.replicas}"
@@ -34,10 +41,12 @@ def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 yield ("engines", backend.engine, "dataParallel"), message
 
 
-def _events(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    members = {name for spec in filter(None, scenario.pools.values()) for name in spec.members}
+def _events(scenario: Scenario, root: Mapping) -> Iterator[tuple[Path, str]]:
+    members = {reference.name for reference in member_references(root)}
     for index, event in enumerate(scenario.events):
         path: Path = ("events", index)
+        if isinstance(event, ProxyRestart) or event.backend not in scenario.backends:
+            continue
         if isinstance(event, LoadFailure) and event.backend not in members:
             yield (*path, "backend"), "must be a member of a pool: nothing else is loaded"
         if isinstance(event, PodLost):
