@@ -26,13 +26,12 @@ RESULTS: Final = {
 
 
 def pools_have_one_member_at_a_time(run: Evidence) -> Violations:
-    """A pool changes hands once at a time; its members share the time that there is.
+    """An exclusive pool changes hands once at a time; its members share the time that there is.
 
-    Each is down, loading or ready, and busy only while it is ready.
+    Those of any pool are down, loading or ready, and busy only while they are ready.
     """
     facts = run.facts
     for pool, members in facts.pools.items():
-        yield from _swaps_follow_each_other(run.pools, pool)
         spent_s = 0.0
         for member, pod in members.items():
             at = facts.pods.index(pod)
@@ -41,6 +40,9 @@ def pools_have_one_member_at_a_time(run: Evidence) -> Violations:
             spent_s += ready_s + _loading_s(opened, closed)
             if busy_s > ready_s + TOLERANCE_S * (1 + closed.loads):
                 yield f"{pool}: {member} busy for {busy_s} s, ready for {ready_s} s"
+        if pool not in facts.exclusive_pools:
+            continue
+        yield from _swaps_follow_each_other(run.pools, pool)
         window_s = max(0.0, min(facts.window_end_s, facts.end_s) - facts.window_start_s)
         changes = sum(pod.loads for pod in facts.closed) + 1
         if facts.window_start_s <= facts.end_s and spent_s > window_s + TOLERANCE_S * changes:
