@@ -21,13 +21,14 @@ INV-14  a span is its steps                                                   te
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
 from sim.ports import PodTotals
-from sim.request import Answer, HttpStatus, Reason, Status
+from sim.request import DIRECT, Answer, HttpStatus, Reason, Status
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Table, Texts
 from sim.results.result import RunResult
@@ -215,20 +216,29 @@ def counters_stay_in_range(run: Evidence) -> Violations:
 def proxies_count_what_is_in_flight(run: Evidence) -> Violations:
     """At each poll, a proxy's count of a pod is the number of attempts under way there.
 
-    Attempts that start or end at the instant of the poll may count or not.
+    Attempts that start or end at the instant of the poll may count or not, as
+    may those that start when the proxy restarts. It knows nothing of what it
+    sent before that, nor of direct traffic.
     """
     placed, sampled = run.placements.texts("pod"), run.pods.texts("pod")
+    routed = ~run.placements.texts("proxy").equal(DIRECT)
     start_s = run.placements.numbers("dispatch_s")
     end_s = np.nan_to_num(run.placements.numbers("end_s"), nan=np.inf)
     time_s, in_flight = run.pods.numbers("time_s"), run.pods.whole("in_flight")
-    for pod in sampled.words:
-        here, rows = placed.equal(pod), sampled.equal(pod)
-        times_s, starts_s, ends_s = time_s[rows], np.sort(start_s[here]), np.sort(end_s[here])
-        before, after = times_s - TOLERANCE_S, times_s + TOLERANCE_S
-        least = starts_s.searchsorted(before) - ends_s.searchsorted(after, side="right")
-        most = starts_s.searchsorted(after, side="right") - ends_s.searchsorted(before)
-        wrong = (in_flight[rows] < least) | (in_flight[rows] > most)
-        yield from _where(f"in_flight of {pod} is not what is under way at poll", wrong)
+    for since_s, until_s in pairwise((-np.inf, *run.facts.restarts_s, np.inf)):
+        polled = (time_s >= since_s) & (time_s < until_s)
+        counted = routed & (start_s > since_s + TOLERANCE_S)
+        perhaps = routed & (start_s >= since_s - TOLERANCE_S)
+        for pod in sampled.words:
+            here, rows = placed.equal(pod), polled & sampled.equal(pod)
+            before, after = time_s[rows] - TOLERANCE_S, time_s[rows] + TOLERANCE_S
+            starts_s, ends_s = np.sort(start_s[here & counted]), np.sort(end_s[here & counted])
+            least = starts_s.searchsorted(before) - ends_s.searchsorted(after, side="right")
+            starts_s, ends_s = np.sort(start_s[here & perhaps]), np.sort(end_s[here & perhaps])
+            most = starts_s.searchsorted(after, side="right") - ends_s.searchsorted(before)
+            wrong = np.zeros(len(in_flight), dtype=bool)
+            wrong[rows] = (in_flight[rows] < least) | (in_flight[rows] > most)
+            yield from _where(f"in_flight of {pod} is not what is under way at poll", wrong)
 
 
 def placements_belong_to_requests(run: Evidence) -> Violations:

@@ -22,6 +22,10 @@ class Status:
     IN_FLIGHT: Final = "in_flight"  # the run ended first
 
 
+DIRECT: Final = "direct"
+"""What stands for the proxy of an attempt that reached its pod beside the router."""
+
+
 class HttpStatus:
     """What the client of a request gets to see."""
 

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, Final
 
 import click
@@ -19,7 +20,7 @@ import click
 from sim.cli.interruption import interruptible
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 
-VERBS: Final = ("init", "validate", "list", "run", "bench")
+VERBS: Final = ("init", "import", "validate", "list", "run", "bench")
 """In the order of a working day; ``sim.cli.verbs.<verb>`` holds ``command``."""
 
 # What a file system may answer to a user's path; any other OSError is a bug of ours.
@@ -54,7 +55,8 @@ class Verbs(click.Group):
         """Import the verb; None for a word that is not one."""
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"sim.cli.verbs.{cmd_name}").command
+        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name  # import_
+        command: click.Command = import_module(f"sim.cli.verbs.{module}").command
         return command
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:

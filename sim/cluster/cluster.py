@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 
 from sim import registry as registries
-from sim.cluster.incidents import Incidents
+from sim.cluster.incidents import Incidents, restarts_s
 from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
@@ -15,6 +15,7 @@ from sim.request import Request
 from sim.results.result import RunFacts
 from sim.rng import Streams
 from sim.router.door import Door
+from sim.router.routes import backends_of
 from sim.router.signals import Poller
 from sim.scenario.reach import direct_backend, models_served
 from sim.scenario.schema import Scenario
@@ -173,4 +174,12 @@ class Cluster:
             slo_ttft_s=slo.ttft if slo else None,
             slo_tpot_s=slo.tpot if slo else None,
             workload_counts={name: work.counts() for name, work in self._workloads.items()},
+            rules={
+                rule.name: backends_of(rule, scenario.backends) for rule in scenario.router.rules
+            },
+            pools={
+                name: {member: self._plant.pods[member][0].name for member in pool.members}
+                for name, pool in scenario.pools.items()
+            },
+            restarts_s=restarts_s(scenario.events),
         )

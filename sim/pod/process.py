@@ -85,10 +85,10 @@ class Process:
         self.name = name
         self._replica = replica
         self._kernel = kernel
-        self._on_busy: list[Callable[[], None]] = []
         self._engine: PodPort | None = None
         self._observer: PodObserver | None = None
         self._past = PodTotals()  # of engines that have ended
+        self._on_busy: list[Callable[[], None]] = []
 
     # -- a life ---------------------------------------------------------------------------
 
@@ -130,8 +130,8 @@ class Process:
             attempt.break_off(self._kernel.now_s, Reason.CONNECTION_REFUSED)
             return
         if self._on_busy:
-            told, self._on_busy = self._on_busy, []
-            for callback in told:
+            callbacks, self._on_busy = self._on_busy, []
+            for callback in callbacks:
                 callback()
         self._engine.submit(attempt)
 
@@ -173,5 +173,5 @@ class Process:
             self._engine.when_idle(callback)
 
     def when_busy(self, callback: Callable[[], None]) -> None:
-        """Call once, before the next attempt that is sent here is taken, in whichever life."""
+        """Call once, before it takes the next attempt, in this life or a later one."""
         self._on_busy.append(callback)

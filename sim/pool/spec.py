@@ -193,6 +193,9 @@ class ModelPool(Pool):
         if self.max_held is not None and self.max_in_flight is None:
             message = "needs maxInFlight: without it nobody is held for the resident"
             problems.append(("maxHeld", message))
+        if self.order == "fifo" and self.max_wait is not None:
+            message = "means nothing with order fifo: nobody passes those who wait for longer"
+            problems.append(("maxWait", message))
         if self.order == "fifo" and self.wake_order == "random":
             problems.append(("wakeOrder", "random means nothing with order fifo; use joining"))
         return problems

@@ -8,8 +8,9 @@ import numpy as np
 
 from sim.content import Prompt, longest_shared_prefix
 from sim.request import Reason, Status
+from sim.results.figures import Window
+from sim.results.requests import RequestColumns
 from sim.results.result import RunFacts
-from sim.results.summary import RequestColumns, Window
 from sim.stats import mann_kendall, mser5, time_average
 
 SLICES: Final = 10

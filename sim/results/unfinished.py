@@ -1,6 +1,7 @@
 """Room beside a file or folder where it is written until it is whole."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,3 +23,23 @@ def make_beside(target: Path, make: Callable[[Path], None]) -> Path:
             number += 1
         else:
             return place
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Write a file, or leave what was there: it replaces the old one when it is whole.
+
+    Raises ``OSError`` when the disk refuses it.
+    """
+    unfinished = make_beside(target, make_file)
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
+
+
+def make_file(place: Path) -> None:
+    """Make an empty file; raises ``FileExistsError`` when there is one."""
+    place.touch(exist_ok=False)

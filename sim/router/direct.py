@@ -5,11 +5,8 @@ from itertools import cycle
 from sim.kernel import Kernel
 from sim.ports import PodPort
 from sim.record import Recorder
-from sim.request import Answer, Attempt, HttpStatus, Outcome, Request, Status
+from sim.request import DIRECT, Answer, Attempt, HttpStatus, Outcome, Request, Status
 from sim.router.door import Door
-
-DIRECT = "direct"
-"""What stands for the proxy of such an attempt."""
 
 
 class Direct:

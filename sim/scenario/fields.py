@@ -252,10 +252,14 @@ PATTERNS_IN_WORDS: Final[Mapping[str, str]] = {
     DOTTED_PATTERN: "letters, digits, dots and hyphens, a letter or a digit first",
 }
 
-Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=63)]
+MAX_NAME: Final = 63
+
+Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=MAX_NAME)]
 """Letters, digits and hyphens: the dot separates the parts of a path."""
 
-DottedName: TypeAlias = Annotated[str, StringConstraints(pattern=DOTTED_PATTERN, max_length=63)]
+DottedName: TypeAlias = Annotated[
+    str, StringConstraints(pattern=DOTTED_PATTERN, max_length=MAX_NAME)
+]
 """As ``Name``, dots allowed: for what is never part of a path, such as models and variants."""
 
 Text: TypeAlias = Annotated[str, Field(max_length=10_000)]

@@ -8,7 +8,8 @@ use without it. A key is always text, whatever it looks like.
 """
 
 import re
-from typing import Any, Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, TypeVar
 
 from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]
 from ruamel.yaml.error import MarkedYAMLError
@@ -25,13 +26,25 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.nodes import MAX_DEPTH, Mapping, Node, Path, Place, Scalar, Sequence, fault
+from sim.scenario.nodes import (
+    MAX_DEPTH,
+    Mapping,
+    Node,
+    Path,
+    Place,
+    Scalar,
+    Sequence,
+    fault,
+    is_null,
+)
 from sim.scenario.suggest import suggestion
 
 # An honest file repeats a template some hundred times; nine levels of nine
 # aliases stand for 387 million nodes.
 FREE_ALIAS_NODES: Final = 100_000
 ALIAS_NODES_PER_WRITTEN: Final = 10
+
+Read = TypeVar("Read")
 
 _WORDS: Final[dict[str, bool | float | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -66,9 +79,18 @@ def parse(text: str, source: str) -> Node:
     Raises ``ScenarioError`` with every fault found; a fault of YAML syntax is
     the last one, since nothing can be read behind it.
     """
+    return _read(text, source, _Reader.document)
+
+
+def parse_documents(text: str, source: str) -> list[Node]:
+    """Every document in ``text`` that holds something, in order; raises as ``parse``."""
+    return _read(text, source, _Reader.documents)
+
+
+def _read(text: str, source: str, read: "Callable[[_Reader], Read]") -> Read:
     reader = _Reader(text.removeprefix("\ufeff"), source)
     try:
-        node = reader.document()
+        found = read(reader)
     except MarkedYAMLError as error:
         reader.faults.append(_syntax_fault(error, source))
     except ReaderError as error:
@@ -79,7 +101,7 @@ def parse(text: str, source: str) -> Node:
         pass
     else:
         if not reader.faults:
-            return node
+            return found
     raise ScenarioError(reader.faults)
 
 
@@ -122,13 +144,28 @@ class _Reader:
         start = self._parser.get_event()
         if isinstance(start, StreamEndEvent):
             self._refuse(start, "the file is empty")
+        node = self._content(start)
+        after = self._parser.get_event()
+        if not isinstance(after, StreamEndEvent):
+            self._refuse(after, "a second document begins here; one file holds one scenario")
+        return node
+
+    def documents(self) -> list[Node]:
+        """Every document of the stream but those without content, as between two ``---``."""
+        self._parser.get_event()  # the start of the stream
+        found = []
+        while not isinstance(start := self._parser.get_event(), StreamEndEvent):
+            self._anchors.clear()  # an alias reaches no other document
+            node = self._content(start)
+            if not is_null(node):
+                found.append(node)
+        return found
+
+    def _content(self, start: Any) -> Node:
         if isinstance(start, DocumentStartEvent) and start.version not in (None, (1, 2)):
             self._refuse(start, "podsim reads YAML 1.2; remove the %YAML line")
         node = self._node(self._parser.get_event())
         self._parser.get_event()  # the end of the document
-        after = self._parser.get_event()
-        if not isinstance(after, StreamEndEvent):
-            self._refuse(after, "a second document begins here; one file holds one scenario")
         return node
 
     def _node(self, event: Any) -> Node:

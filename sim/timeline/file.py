@@ -2,13 +2,13 @@
 
 import gzip
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sim.errors import UserError
-from sim.results.unfinished import make_beside
+from sim.results.unfinished import make_beside, make_file, write_whole
 from sim.timeline.excerpt import Excerpt
 from sim.timeline.timeline import Timeline
 
@@ -41,7 +41,7 @@ def check_writable(path: Path) -> None:
     with _refused(path):
         if path.exists() and not path.is_file():
             raise UserError(f"cannot write the timeline to {path}: it is not a file")
-        make_beside(path, _make_file).unlink()
+        make_beside(path, make_file).unlink()
 
 
 def write(timeline: Timeline, path: Path) -> Written:
@@ -54,19 +54,8 @@ def write(timeline: Timeline, path: Path) -> Written:
     if path.suffix == GZIP:
         content = gzip.compress(content, COMPRESSION, mtime=0)  # equal runs, equal bytes
     with _refused(path):
-        unfinished = make_beside(path, _make_file)
-        try:
-            unfinished.write_bytes(content)
-            unfinished.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                unfinished.unlink()
-            raise
+        write_whole(path, content)
     return Written(path, timeline.excerpt, timeline.events, timeline.cut, len(content))
-
-
-def _make_file(place: Path) -> None:
-    place.touch(exist_ok=False)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 from sim.cli.table import WIDTH, render
 from sim.results import arrow
 from sim.results.result import RunFacts, RunResult
+from sim.results.tables import DECLARED, Tables
 from sim.runner import Runs
 from sim.scenario.load import ScenarioSet
 
@@ -50,7 +51,8 @@ def result(variant: str, seed: int = 1, warnings: tuple[str, ...] = (), **change
         events=0,
     )
     empty = arrow.table([], [])
-    return RunResult(facts, empty, empty, empty, SUMMARY | changes, warnings, "digest")
+    tables = Tables(*(empty for _ in DECLARED))
+    return RunResult(facts, tables, SUMMARY | changes, warnings, "digest")
 
 
 def table(*results: RunResult, description: str = "", warnings: tuple[str, ...] = ()) -> str:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from sim.cli import main
 from sim.scenario.load import load_text
@@ -43,6 +44,16 @@ def test_every_command_exists_and_its_files_too():
         context = command.make_context(verb, list(arguments))
         file = context.params.get("file")
         assert verb == "init" or file is None or (ROOT / file).is_file()
+
+
+def test_the_import_of_manifests_writes_a_scenario(tmp_path: Path):
+    """The command would fail on the files that it names, or write what cannot be read."""
+    ((_, *arguments),) = [line for line in commands() if line[:2] == ["podsim", "import"]]
+    target = tmp_path / arguments[-1]
+    manifests = sorted(str(file) for file in ROOT.glob(arguments[1]))
+    ran = CliRunner().invoke(main, ["import", *manifests, arguments[-2], str(target)])
+    assert ran.exit_code == 0
+    assert load_text(target.read_text("utf-8"), str(target)).name == "desk"
 
 
 @pytest.mark.parametrize("text", blocks("yaml"), ids=["scenario", "script"])

@@ -51,6 +51,7 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
         return draw(strategy) if draw(st.integers(0, 2)) == 0 else otherwise
 
     most = sometimes(st.integers(1, 2), None)
+    order = sometimes(st.just("fifo"), "coalesce")
     default = draw(st.none() | member)
     return {
         "swapPolicy": "sticky" if default is None else draw(st.sampled_from(["sticky", "reclaim"])),
@@ -59,11 +60,11 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
         "reclaimAfter": sometimes(st.integers(1, 12), 10),
         "reclaimPoll": sometimes(st.sampled_from([1, 2, 3, 5]), 0),
         "swapBudget": draw(st.none() | st.integers(1, 25)),
-        "order": sometimes(st.just("fifo"), "coalesce"),
+        "order": order,
         "grantTargetWaitersFirst": sometimes(st.just(False), True),
         "maxInFlight": most,
         "maxHeld": None if most is None else sometimes(st.integers(0, 2), None),
-        "maxWait": sometimes(st.integers(1, 12), None),
+        "maxWait": sometimes(st.integers(1, 12), None) if order == "coalesce" else None,
         "idleProbe": sometimes(st.just("always-idle"), "exact"),
         "idleProbeInterval": sometimes(st.integers(1, 3), 0),
         "readyPollInterval": sometimes(st.integers(1, 3), 0),

@@ -63,6 +63,10 @@ def test_the_router_is_told_what_concerns_it() -> None:
             "wakeOrder: random means nothing with order fifo; use joining",
         ),
         (
+            {"order": "fifo", "maxWait": 60},
+            "maxWait: means nothing with order fifo: nobody passes those who wait for longer",
+        ),
+        (
             {"members": {"cold": {"load": "1s"}}},
             "members: 'cold' means that nobody is ready; name it otherwise",
         ),

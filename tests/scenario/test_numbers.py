@@ -239,6 +239,7 @@ def reachable(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 SPECS: dict[str, type[BaseModel]] = {
     **{kind: family.spec for kind, family in registries.load().workloads.items()},
+    **{kind: family.spec for kind, family in registries.load().pools.items()},
     "member of a pool": Member,
 }
 

@@ -1,0 +1,91 @@
+"""``podsim import``: manifests of LLMKube become a scenario."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sim.errors import Fault, ScenarioError, UserError
+
+if TYPE_CHECKING:
+    from sim.manifests.objects import Manifest
+
+FILE = click.Path(path_type=Path)
+UNWRITTEN = "scenario"
+
+
+@click.command("import")
+@click.argument("files", type=FILE, nargs=-1, required=True)
+@click.option(
+    *("-o", "--output"), type=FILE, help="Write the scenario to this file; stdout when missing."
+)
+@click.option("--gpu", metavar="NAME", help="The GPU of all pods, whatever node labels say.")
+@click.option(
+    "--workload",
+    type=FILE,
+    metavar="FILE",
+    help="A scenario file whose workloads (window, seeds, slo, events) are taken.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def command(
+    files: tuple[Path, ...],
+    output: Path | None,
+    gpu: str | None,
+    workload: Path | None,
+    force: bool,
+) -> None:
+    """Turn ModelRouter, ModelPool, InferenceService and Model objects into a scenario.
+
+    FILES are YAML manifests, each with one object or several. What has no
+    place in a scenario is listed, field by field. Without --workload each rule
+    gets a small workload that stands in for the real one.
+    """
+    if output is not None and output.exists() and not force:
+        raise UserError(f"{output} exists; --force overwrites it")
+    from sim.manifests.translation import translate
+
+    manifests = _read(files)
+    traffic = None if workload is None else _read((workload,))[0]
+    imported = translate(manifests, gpu, traffic)
+    for note in imported.notes:
+        click.echo(str(note), err=True)
+    if output is None:
+        click.echo(imported.scenario, nl=False)
+    else:
+        from sim.results.unfinished import write_whole
+
+        write_whole(output, imported.scenario.encode())
+    whole = _runs(imported.scenario, output)
+    if output is not None:
+        then = f"podsim run {output}" if whole else f"podsim validate {output}"
+        click.echo(f"Wrote {output}. {'Run' if whole else 'Complete'} it with: {then}")
+
+
+def _read(files: tuple[Path, ...]) -> "list[Manifest]":
+    from sim.manifests.objects import Manifest
+    from sim.scenario.textfile import read_text
+
+    found: list[Manifest] = []
+    faults: list[Fault] = []
+    for file in files:
+        try:
+            found.append(Manifest(str(file), read_text(file)))
+        except ScenarioError as error:
+            faults += error.faults
+    if faults:
+        raise ScenarioError(faults)
+    return found
+
+
+def _runs(scenario: str, output: Path | None) -> bool:
+    """Whether the scenario can be run as it is; if not, say what it lacks."""
+    from sim.scenario.load import load_text
+
+    source = UNWRITTEN if output is None else str(output)
+    directory = Path() if output is None else output.parent
+    try:
+        load_text(scenario, source, directory=directory)
+    except ScenarioError as error:
+        click.echo(f"{error}\nthe scenario cannot be run before this is mended", err=True)
+        return False
+    return True

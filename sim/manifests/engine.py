@@ -1,0 +1,60 @@
+"""An engine as far as manifests say it: settings with their origins, and what is missing."""
+
+from dataclasses import dataclass, field
+
+from sim.manifests.notes import NoteKind
+from sim.manifests.objects import Object
+from sim.manifests.writing import Block, Plain
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An engine key: its value, and where that is from."""
+
+    value: Plain
+    why: str
+
+
+@dataclass
+class Engine:
+    """What a service runs, as far as its manifest says it."""
+
+    service: Object
+    kind: str
+    replicas: int
+    settings: dict[str, Setting] = field(default_factory=dict)
+    to_add: list[str] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
+
+    def lacks(self, message: str) -> None:
+        """Note what the engine needs and no manifest says."""
+        self.to_add.append(f"{message}.")
+        spec = self.service.spec
+        spec.notes.add(NoteKind.TO_ADD, self.service.place, spec.path[:1], message)
+
+    @property
+    def knows_weights(self) -> bool:
+        """Whether the time to load it can be computed."""
+        return "model" in self.settings
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The longest sequence that a request may become; None where no manifest says it."""
+        key = "maxModelLen" if self.kind == "vllm" else "ctxSize"
+        if key not in self.settings:
+            return None
+        tokens = int(self.settings[key].value)
+        slots = self.settings.get("parallel")
+        unified = self.settings.get("kvUnified")
+        if self.kind == "vllm" or slots is None or (unified is not None and unified.value):
+            return tokens
+        return tokens // int(slots.value)
+
+    def block(self) -> Block:
+        """The block under ``engines``."""
+        block = Block()
+        for text in (*self.cautions, *(f"To add: {missing}" for missing in self.to_add)):
+            block.remark(text)
+        for key, setting in self.settings.items():
+            block.add(key, setting.value, setting.why)
+        return block

@@ -1,0 +1,227 @@
+"""The values of a manifest, read key by key; what nobody has read is reported in the end."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+from sim.manifests.notes import NoteKind, Notes
+from sim.scenario.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
+from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, is_null, plain
+from sim.scenario.nodes import Sequence as SequenceNode
+from sim.scenario.suggest import suggestion
+
+Value = TypeVar("Value")
+
+# Kubernetes reads YAML 1.1, where these are true and false.
+_YES: Final = frozenset(("y", "yes", "on"))
+_NO: Final = frozenset(("n", "no", "off"))
+
+_GO_DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ms|us|µs|ns|h|m|s)", re.ASCII)
+_GO_UNITS_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
+
+
+class Fields:
+    """One mapping of an object.
+
+    Each getter marks its key as read and answers None for what is missing,
+    ``null``, or wrong; what is wrong is a fault of its place.
+    """
+
+    def __init__(self, node: Mapping, path: Path, notes: Notes) -> None:
+        self.node = node
+        self.path = path
+        self.notes = notes
+        self._read: set[str] = set()
+        self._below: dict[Path, Fields] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return not is_null(self.node.values.get(key))
+
+    @property
+    def place(self) -> Place:
+        """Where the mapping is written."""
+        return self.node.place
+
+    def place_of(self, key: str) -> Place:
+        """Where ``key`` is written; the mapping's place if it is not."""
+        return self.node.keys.get(key, self.node.place)
+
+    def origin(self, key: str) -> str:
+        """A key as comments name it: ``spec.vllmConfig.maxModelLen``."""
+        return ".".join(str(segment) for segment in (*self.path[1:], key))
+
+    def fault(self, key: str, message: str) -> None:
+        """``key`` is wrong, or missing."""
+        self.notes.fault(self.place_of(key), (*self.path, key), message)
+
+    def note(self, kind: NoteKind, key: str, message: str) -> None:
+        """A remark on ``key``."""
+        self.notes.add(kind, self.place_of(key), (*self.path, key), message)
+
+    def leave(self, *keys: str) -> None:
+        """Count ``keys`` as read: they say nothing that matters here, or somebody else notes it."""
+        self._read.update(keys)
+
+    def ignore(self, key: str, why: str) -> None:
+        """Note that ``key`` has no effect, if it is there; what is below it is not listed too."""
+        self._read.add(key)
+        if key in self:
+            self.note(NoteKind.IGNORED, key, why)
+
+    def ignore_unread(self) -> None:
+        """Note every key that nobody asked for, here and in the mappings that were asked for."""
+        for key in self.node.values:
+            if key not in self._read:
+                self.ignore(key, "podsim does not model it")
+        for below in self._below.values():
+            below.ignore_unread()
+
+    def text(self, key: str) -> str | None:
+        """Text; a number or a flag is taken as it reads, as Kubernetes does for labels."""
+        value = self._scalar(key, "text")
+        if value is None or isinstance(value, str):
+            return value
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def name(self, key: str) -> str | None:
+        """Text that is not empty, which is what a reference needs."""
+        return self.text(key) or None
+
+    def own_name(self, key: str) -> str | None:
+        """The name of the mapping itself, which must be one in a scenario too."""
+        name = self.text(key)
+        if name is not None and len(name) <= MAX_NAME and re.fullmatch(NAME_PATTERN, name):
+            return name
+        if name is not None or key not in self:
+            found = "nothing" if name is None else repr(name)
+            self.fault(key, f"must be {PATTERNS_IN_WORDS[NAME_PATTERN]}; got {found}")
+        return None
+
+    def flag(self, key: str) -> bool | None:
+        """True or false, in any of the spellings of YAML 1.1."""
+        value = self._scalar(key, "true or false")
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in _YES | _NO:
+            return value.lower() in _YES
+        self._wrong(key, "true or false", value)
+        return None
+
+    def whole(self, key: str, low: int, high: int) -> int | None:
+        """A whole number from ``low`` to ``high``."""
+        value = self._scalar(key, "a whole number")
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            return value
+        self._wrong(key, f"a whole number from {low} to {high}", value)
+        return None
+
+    def duration_s(self, key: str, low_s: float = 0.0) -> float | None:
+        """Seconds of a duration as Go writes it: ``300s``, ``1h30m``, ``1.5s``."""
+        value = self._scalar(key, "a duration")
+        if value is None:
+            return None
+        seconds = go_duration_s(value) if isinstance(value, str) else None
+        if value == 0 and not isinstance(value, bool):
+            seconds = 0.0
+        if seconds is None or not low_s <= seconds <= 366 * 86400.0:
+            self._wrong(key, "a duration such as 300s or 1h30m", value)
+            return None
+        return seconds
+
+    def one_of(self, key: str, known: Sequence[str]) -> str | None:
+        """One of the words ``known``."""
+        value = self._scalar(key, "text")
+        if value is None or value in known:
+            return None if value is None else str(value)
+        self.fault(key, f"unknown value {describe(value)}{suggestion(str(value), known)}")
+        return None
+
+    def texts(self, key: str) -> list[str]:
+        """A list of texts; empty when missing."""
+        return [text for text, _ in self.placed_texts(key)]
+
+    def placed_texts(self, key: str) -> list[tuple[str, Place]]:
+        """A list of texts with the place of each; empty when missing."""
+        found = []
+        for index, item in enumerate(self._items(key)):
+            if isinstance(item, Scalar) and item.value is not None:
+                value = item.value
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                found.append((text, item.place))
+            else:
+                self._expected(item, (key, index), "text")
+        return found
+
+    def labels(self, key: str) -> dict[str, str]:
+        """A mapping of texts; empty when missing."""
+        below = self.child(key)
+        if below is None:
+            return {}
+        pairs = [(name, below.text(name)) for name in below.node.values]
+        return {name: text for name, text in pairs if text is not None}
+
+    def child(self, key: str) -> "Fields | None":
+        """The mapping below ``key``."""
+        self._read.add(key)
+        node = self.node.values.get(key)
+        if node is None or is_null(node):
+            return None
+        if not isinstance(node, Mapping):
+            self._expected(node, (key,), "a mapping")
+            return None
+        return self._enter(node, (key,))
+
+    def children(self, key: str) -> Iterator["Fields"]:
+        """The mappings of a list."""
+        for index, item in enumerate(self._items(key)):
+            if isinstance(item, Mapping):
+                yield self._enter(item, (key, index))
+            else:
+                self._expected(item, (key, index), "a mapping")
+
+    def _enter(self, node: Mapping, steps: Path) -> "Fields":
+        # Entered twice, for two objects that refer to this one, it remembers what was read.
+        if steps not in self._below:
+            self._below[steps] = Fields(node, (*self.path, *steps), self.notes)
+        return self._below[steps]
+
+    def _items(self, key: str) -> list[Node]:
+        self._read.add(key)
+        node = self.node.values.get(key)
+        if node is None or is_null(node):
+            return []
+        if isinstance(node, SequenceNode):
+            return node.items
+        self._expected(node, (key,), "a list")
+        return []
+
+    def _scalar(self, key: str, what: str) -> str | int | float | bool | None:
+        self._read.add(key)
+        node = self.node.values.get(key)
+        if node is None or isinstance(node, Scalar):
+            return None if node is None else node.value
+        self._expected(node, (key,), what)
+        return None
+
+    def _expected(self, node: Node, steps: Path, what: str) -> None:
+        found = describe(plain(node))
+        self.notes.fault(node.place, (*self.path, *steps), f"must be {what}; got {found}")
+
+    def _wrong(self, key: str, what: str, value: object) -> None:
+        self.fault(key, f"must be {what}; got {describe(value)}")
+
+
+def go_duration_s(text: str) -> float | None:
+    """Seconds of ``1h30m``, ``1.5s`` or ``0``; None for what is no duration."""
+    if text == "0":
+        return 0.0
+    parts = _GO_DURATION.findall(text)
+    if not parts or "".join(parts) != text:
+        return None
+    total_s = 0.0
+    for part in parts:
+        unit = part.lstrip("0123456789.")
+        total_s += float(part.removesuffix(unit)) * _GO_UNITS_S.get(unit, 1e-9)
+    return total_s

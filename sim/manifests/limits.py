@@ -1,0 +1,69 @@
+"""What a ModelRouter enforces: budgets, and how requests are classified."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sim.manifests.fields import Fields
+from sim.manifests.notes import NoteKind
+from sim.manifests.writing import Block
+from sim.scenario.routing import CLASSIFICATION_HEADER
+from sim.scenario.suggest import suggestion
+
+BUDGET_SCOPES: Final = ("router", "rule", "team")
+MAX_BUDGET_TOKENS: Final = 10**12
+MAX_BUDGET_WINDOW_S: Final = 366 * 86400
+
+
+def translate(policy: Fields, rules: Sequence[str], written: Sequence[str]) -> Block:
+    """The block ``policy`` of a scenario's router.
+
+    ``rules`` are those of the scenario; the ``written`` ones are all of the
+    manifest, some of which may have been left out.
+    """
+    block = Block()
+    found = [_budget(budget, rules, written) for budget in policy.children("budgets")]
+    if budgets := [budget for budget in found if budget is not None]:
+        block.add("budgets", budgets, policy.origin("budgets"))
+    classification = policy.child("classification")
+    if classification is not None:
+        _classification(classification)
+    return block
+
+
+def _classification(classification: Fields) -> None:
+    classification.ignore("sensitiveClassifications", "rules say themselves what fails closed")
+    mode = classification.one_of("mode", ("header-only", "detector", "hybrid"))
+    if mode in ("detector", "hybrid"):
+        message = f"podsim has no detector; the header {CLASSIFICATION_HEADER} decides"
+        classification.note(NoteKind.WARNING, "mode", message)
+    header = classification.name("headerKey")
+    if header is not None and header.lower() != CLASSIFICATION_HEADER:
+        message = f"podsim's clients say it in {CLASSIFICATION_HEADER}"
+        classification.note(NoteKind.WARNING, "headerKey", message)
+
+
+def _budget(budget: Fields, rules: Sequence[str], written: Sequence[str]) -> Block | None:
+    """The block of a budget; None when it is in dollars only, or of a rule left out."""
+    name, scope = budget.own_name("name"), budget.one_of("scope", BUDGET_SCOPES)
+    if "scope" not in budget:
+        budget.fault("scope", "is missing")
+    tokens = budget.whole("maxTokens", 1, MAX_BUDGET_TOKENS)
+    window_s = budget.whole("windowSeconds", 1, MAX_BUDGET_WINDOW_S)
+    budget.ignore("maxUSD", "podsim counts tokens and knows no prices")
+    block = Block()
+    block.add("name", name)
+    block.add("scope", scope)
+    block.add("maxTokens", tokens)
+    if window_s is not None:
+        block.add("windowSeconds", window_s)
+    if scope == "team" and (header := budget.name("headerKey")) is not None:
+        block.add("headerKey", header)
+    counts = tokens is not None
+    if scope == "rule":
+        rule = budget.name("ruleName")
+        if rule is None or rule not in written:
+            message = f"must be the name of a rule{suggestion(rule or '', written)}"
+            budget.fault("ruleName", message)
+        counts = counts and rule in rules
+        block.add("ruleName", rule)
+    return block if counts else None

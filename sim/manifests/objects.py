@@ -1,0 +1,137 @@
+"""Documents to objects: what is in the manifests, and which object a name refers to."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from sim.errors import ScenarioError
+from sim.manifests.fields import Fields
+from sim.manifests.notes import NoteKind, Notes
+from sim.scenario.nodes import Mapping, Node, Path, Place, Sequence, at, text_of
+from sim.scenario.suggest import suggestion
+from sim.scenario.yamltext import parse_documents
+
+GROUP: Final = "inference.llmkube.dev/"
+ROUTER, POOL, SERVICE, MODEL = "ModelRouter", "ModelPool", "InferenceService", "Model"
+TRANSLATED: Final = (ROUTER, POOL, SERVICE, MODEL)
+OTHERS_OF_THE_GROUP: Final = ("GPUQuota", "LoRAAdapter")
+ENVELOPE: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+DEFAULT_NAMESPACE: Final = "default"
+
+
+class Manifest(NamedTuple):
+    """The text of one file; ``source`` is its name."""
+
+    source: str
+    text: str
+
+
+@dataclass(eq=False)
+class Object:
+    """One object of the group; ``spec`` is empty when the document has none."""
+
+    kind: str
+    name: str
+    namespace: str
+    place: Place
+    spec: Fields
+
+    @property
+    def written_at(self) -> str:
+        """File and line, for comments."""
+        return f"{self.place.source}:{self.place.line}"
+
+
+@dataclass
+class Objects:
+    """All objects of an import, by kind, in the order of the files."""
+
+    notes: Notes
+    complete: bool = True
+    """Whether every file could be read: what is missing may stand in one that could not."""
+    found: dict[str, list[Object]] = field(
+        default_factory=lambda: {kind: [] for kind in TRANSLATED}
+    )
+
+    def find(self, kind: str, name: str, referrer: Object) -> Object | None:
+        """The object of ``kind`` with ``name`` in the namespace of ``referrer``."""
+        for each in self.found[kind]:
+            if (each.name, each.namespace) == (name, referrer.namespace):
+                return each
+        return None
+
+    def missing(self, kind: str, name: str, referrer: Object) -> str:
+        """What is wrong with a reference that ``find`` does not know."""
+        elsewhere = [each.namespace for each in self.found[kind] if each.name == name]
+        if elsewhere:
+            where = f"namespace {elsewhere[0]}, not in {referrer.namespace}"
+            return f"{kind} {name!r} is in {where}; references stay in their namespace"
+        names = [each.name for each in self.found[kind] if each.namespace == referrer.namespace]
+        hint = suggestion(name, names) if names else f"; the manifests have no {kind}"
+        return f"there is no {kind} {name!r}{hint}"
+
+
+def read(manifests: Iterable[Manifest], notes: Notes) -> Objects:
+    """The objects of all manifests; faults of files and documents go to ``notes``."""
+    objects = Objects(notes)
+    for manifest in manifests:
+        try:
+            documents = parse_documents(manifest.text, manifest.source)
+        except ScenarioError as error:
+            notes.faults.extend(error.faults)
+            objects.complete = False
+            continue
+        if not documents:
+            notes.fault(Place(manifest.source), (), "the file has no objects")
+        for document in documents:
+            _take(document, objects)
+    return objects
+
+
+def _take(document: Node, objects: Objects) -> None:
+    kind = text_of(at(document, "kind"))
+    if not isinstance(document, Mapping) or kind is None:
+        message = "not an object of Kubernetes: it has no kind"
+        objects.notes.fault(document.place, (), message)
+        return
+    items = document.values.get("items")
+    if kind.endswith("List") and isinstance(items, Sequence):  # as kubectl get -o yaml prints
+        for item in items.items:
+            _take(item, objects)
+        return
+    name = text_of(at(document, "metadata", "name")) or ""
+    version = text_of(at(document, "apiVersion")) or ""
+    if not version.startswith(GROUP) or kind in OTHERS_OF_THE_GROUP:
+        message = f"{kind} {name}".rstrip() + " is no part of a scenario"
+        objects.notes.add(NoteKind.SKIPPED, document.place, (), message)
+    elif kind not in TRANSLATED:
+        hint = suggestion(kind, TRANSLATED)
+        objects.notes.fault(document.keys["kind"], ("kind",), f"unknown kind {kind!r}{hint}")
+    else:
+        _add(kind, name, document, objects)
+
+
+def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
+    notes, path = objects.notes, (f"{kind}/{name}",)
+    namespace = text_of(at(document, "metadata", "namespace")) or DEFAULT_NAMESPACE
+    if not name:
+        notes.fault(document.place, (kind, "metadata", "name"), "is missing")
+        return
+    for other in objects.found[kind]:
+        if (other.name, other.namespace) == (name, namespace):
+            message = f"there are two {kind}s {name!r}; the first one is at {other.written_at}"
+            notes.fault(document.place, path, message)
+            return
+    found = Object(kind, name, namespace, document.place, _spec(document, path, notes))
+    objects.found[kind].append(found)
+
+
+def _spec(document: Mapping, path: Path, notes: Notes) -> Fields:
+    whole = Fields(document, path, notes)
+    for key in document.values:
+        if key not in ENVELOPE:
+            whole.ignore(key, "no object of this group has it")
+    spec = whole.child("spec")
+    if spec is None and "spec" not in whole:
+        notes.fault(document.place, (*path, "spec"), "is missing")
+    return spec or Fields(Mapping({}, {}, document.place), (*path, "spec"), notes)

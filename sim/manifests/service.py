@@ -1,0 +1,164 @@
+"""InferenceService, and the Model that it serves, to an engine."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
+
+from sim.manifests import hardware, served
+from sim.manifests.engine import Engine, Setting
+from sim.manifests.fields import Fields
+from sim.manifests.notes import NoteKind
+from sim.manifests.objects import MODEL, Object, Objects
+from sim.manifests.options import (
+    MODEL_FLAGS,
+    OPTIONS,
+    Flag,
+    NotModelledError,
+    Option,
+    Word,
+    flag_of,
+    flags,
+)
+from sim.manifests.served import Served
+from sim.manifests.writing import Plain
+from sim.scenario.nodes import Path, Place
+
+MAX_REPLICAS: Final = 10_000
+
+LLAMACPP_FIELDS: Final = (
+    *("contextSize", "parallelSlots", "batchSize", "uBatchSize", "cacheTypeK"),
+)
+COMMAND_LINES: Final = ("command", "args", "extraArgs")
+
+Options: TypeAlias = Mapping[str, Option]
+Found: TypeAlias = Iterator[tuple[str, Setting | None]]
+"""Engine keys in the order in which the last one wins; None takes back what was set before."""
+
+_KIND_IN_IMAGE: Final = {"vllm": "vllm", "llama": "llamacpp"}
+_DEFAULT_KIND: Final = "llamacpp"
+
+
+def translate(
+    service: Object, objects: Objects, gpu: str | None, slot_labels: dict[str, str] | None
+) -> Engine:
+    """The engine of ``service``.
+
+    ``gpu`` is the catalogue's name of the GPU whatever labels say. A member of
+    a pool has one pod, and the labels of the slot are asked where the service
+    has none; ``slot_labels`` is None for any other service.
+    """
+    spec, model = service.spec, _model(service, objects)
+    kind, why = _kind(spec)
+    engine = Engine(service, kind, _replicas(spec, slot_labels is not None))
+    engine.settings["kind"] = Setting(kind, why)
+    line = Served()
+    found = dict(_from_fields(spec, kind))
+    found.update(_from_command_lines(spec, OPTIONS[kind], line))
+    served.add_model(engine, model, line, found.pop("weightDtype", None))
+    engine.settings |= {key: setting for key, setting in found.items() if setting is not None}
+    hardware.add_gpus(engine, model, gpu, slot_labels or {})
+    spec.ignore_unread()
+    return engine
+
+
+def _model(service: Object, objects: Objects) -> Object | None:
+    name = service.spec.name("modelRef")
+    if name is None:
+        if "modelRef" not in service.spec:
+            service.spec.fault("modelRef", "is missing")
+        return None
+    model = objects.find(MODEL, name, service)
+    if model is None:
+        service.spec.fault("modelRef", objects.missing(MODEL, name, service))
+    return model
+
+
+def _replicas(spec: Fields, pooled: bool) -> int:
+    replicas = spec.whole("replicas", 0, MAX_REPLICAS)
+    spec.ignore("autoscaling", "the number of pods is fixed")
+    if pooled:
+        if replicas is not None and replicas > 1:
+            spec.note(NoteKind.WARNING, "replicas", "a member of a pool has one pod")
+        return 1
+    if replicas == 0:
+        message = "a service of no pods serves nobody; 1 is assumed"
+        spec.note(NoteKind.WARNING, "replicas", message)
+    return replicas or 1
+
+
+def _kind(spec: Fields) -> tuple[str, str]:
+    """The kind of engine that comes nearest to the runtime, and why it is that."""
+    runtime, image = spec.name("runtime"), spec.name("image")
+    if runtime is not None and runtime in OPTIONS:
+        return runtime, "spec.runtime"
+    for word, kind in _KIND_IN_IMAGE.items():
+        if image is not None and word in image:
+            return kind, f"spec.image: {image}"
+    if runtime is None:
+        return _DEFAULT_KIND, "the default runtime"
+    message = f"podsim has no engine like {runtime!r}; vLLM's scheduler is assumed"
+    spec.note(NoteKind.WARNING, "runtime", message)
+    return "vllm", f"assumed for spec.runtime: {runtime}"
+
+
+def _from_fields(spec: Fields, kind: str) -> Found:
+    if kind == "llamacpp":
+        yield from _fields(spec, LLAMACPP_FIELDS, OPTIONS[kind])
+        if spec.text("cacheTypeV") != spec.text("cacheTypeK"):
+            spec.ignore("cacheTypeV", "values are stored as keys are (cacheTypeK)")
+        return
+    config = spec.child("vllmConfig")
+    if config is not None:
+        known = tuple(key for key in config.node.values if flag_of(key) in OPTIONS[kind])
+        yield from _fields(config, known, OPTIONS[kind])
+
+
+def _fields(fields: Fields, keys: tuple[str, ...], options: Options) -> Found:
+    for key in keys:
+        text = fields.text(key)
+        if text is not None:
+            option, path = options[flag_of(key)], (*fields.path, key)
+            value = _value(fields, option, text, fields.place_of(key), path)
+            yield option.key, _setting(value, text, fields.origin(key))
+
+
+def _from_command_lines(spec: Fields, options: Options, line: Served) -> Found:
+    for key in COMMAND_LINES:
+        words = [Word(*pair) for pair in spec.placed_texts(key)]
+        for flag in flags(words, options):
+            if flag.value is not None and not flag.name:
+                line.words.append(flag.value)
+            elif flag.value is not None and flag.name in MODEL_FLAGS:
+                line.named.append(flag.value)
+            else:
+                yield from _flag(spec, flag, key, options)
+
+
+def _flag(spec: Fields, flag: Flag, key: str, options: Options) -> Found:
+    path = (*spec.path, key)
+    option = options.get(flag.name)
+    if option is None:
+        message = f"podsim does not model the option {flag.written}"
+        spec.notes.add(NoteKind.IGNORED, flag.place, path, message)
+    elif flag.value is None:
+        spec.notes.fault(flag.place, path, f"the option {flag.written} needs a value")
+    else:
+        value = _value(spec, option, flag.value, flag.place, (*path, flag.name))
+        yield option.key, _setting(value, flag.value, f"{flag.written} in spec.{key}")
+
+
+def _value(fields: Fields, option: Option, text: str, place: Place, path: Path) -> Plain:
+    try:
+        return option.read(text)
+    except NotModelledError as error:
+        fields.notes.add(NoteKind.IGNORED, place, path, f"{text}: {error}")
+    except ValueError as error:
+        fields.notes.fault(place, path, f"{error}; got {text!r}")
+    return None
+
+
+def _setting(value: Plain, text: str, origin: str) -> Setting | None:
+    """A value, where it is from, and how it stands there if otherwise."""
+    if value is None:
+        return None
+    same = text == str(value) or isinstance(value, bool)
+    return Setting(value, origin if same else f"{origin}: {text}")

@@ -1,0 +1,176 @@
+"""From the texts of manifests to the text of a scenario, and what is to be said about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sim.errors import UserError
+from sim.manifests import objects, pool, standin
+from sim.manifests.fleet import Fleet, engine_name
+from sim.manifests.names import scenario_name
+from sim.manifests.notes import Note, NoteKind, Notes
+from sim.manifests.objects import POOL, SERVICE, Manifest
+from sim.manifests.pool import Pool
+from sim.manifests.router import Backend, Rule
+from sim.manifests.writing import Block, Entry, document, seconds
+from sim.scenario import catalog
+from sim.scenario.nodes import Mapping, Place, entries, plain
+from sim.scenario.suggest import suggestion
+from sim.scenario.yamltext import parse
+
+TAKEN_FROM_WORKLOAD: Final = ("window", "seeds", "slo", "workloads", "events")
+"""Blocks of a scenario that no manifest says anything about."""
+
+FIRST: Final = ("window", "seeds", "slo")
+"""Those that stand before the engines."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A scenario, and what was not translated as it is written."""
+
+    scenario: str
+    notes: tuple[Note, ...]
+
+
+def translate(
+    manifests: Sequence[Manifest], gpu: str | None = None, workload: Manifest | None = None
+) -> Imported:
+    """The scenario of ``manifests``.
+
+    ``gpu`` is the GPU of all services, whatever their labels say; ``workload``
+    a scenario, or a part of one, whose workloads are taken (with its window,
+    seeds, objectives and events) instead of those that stand in.
+
+    Raises ``ScenarioError`` with all faults of the manifests at once, and
+    ``UserError`` for a GPU that is not in the catalogue.
+    """
+    if gpu is not None and gpu not in catalog.gpus():
+        raise UserError(f"unknown gpu {gpu!r}{suggestion(gpu, catalog.gpus())}")
+    notes = Notes()
+    sources = [manifest.source for manifest in manifests]
+    taken = [] if workload is None else _taken(workload, notes)
+    found = objects.read(manifests, notes)
+    if not found.complete:  # every reference to a file that cannot be read would be a fault
+        notes.refuse(sources)
+    fleet = Fleet(found, gpu)
+    layout = _Layout(fleet, notes)
+    notes.refuse(sources)  # what is left to do needs every name to have its object
+    scenario = layout.scenario(sources, taken)
+    return Imported(document(scenario), notes.in_order(sources))
+
+
+def _taken(workload: Manifest, notes: Notes) -> list[Entry]:
+    """The blocks of a workload file."""
+    root = parse(workload.text, workload.source)
+    blocks = entries(root)
+    if "workloads" not in blocks:
+        message = "has no workloads: give the block of a scenario, workloads: {...}"
+        notes.fault(Place(workload.source), (), message)
+    for key in blocks:
+        if key not in TAKEN_FROM_WORKLOAD and isinstance(root, Mapping):
+            message = f"only {', '.join(TAKEN_FROM_WORKLOAD)} are taken from a workload file"
+            notes.add(NoteKind.IGNORED, root.keys[key], (key,), message)
+    taken = [key for key in TAKEN_FROM_WORKLOAD if key in blocks]
+    return [Entry(key, plain(blocks[key]), f"from {workload.source}") for key in taken]
+
+
+class _Layout:
+    """Writes down a fleet in the order of a scenario."""
+
+    def __init__(self, fleet: Fleet, notes: Notes) -> None:
+        self._fleet = fleet
+        self._notes = notes
+        self._pools = self._pool_blocks()
+
+    def scenario(self, sources: list[str], taken: list[Entry]) -> Block:
+        """The whole file; ``taken`` are the blocks of a workload file."""
+        traffic = taken or self._stand_ins()
+        block = Block()
+        block.remark(
+            f"Imported by podsim from {', '.join(sources)}. A comment says which field of a "
+            "manifest a value is from, or that it is assumed."
+        )
+        block.add("name", self._fleet.name)
+        block.entries += [each for each in traffic if each.key in FIRST]
+        block.add("engines", self._engines())
+        block.add("backends", self._backends())
+        if not self._pools.empty:
+            block.add("pools", self._pools)
+        block.add("router", self._router(), f"{self._fleet.router.origin}.")
+        block.entries += [each for each in traffic if each.key not in FIRST]
+        return block
+
+    def _engines(self) -> Block:
+        block = Block()
+        for name, backend in self._fleet.router.backends.items():
+            origin = backend.service
+            why = f"{SERVICE} {origin.name}, {origin.written_at}."
+            block.add(engine_name(origin), self._fleet.engines[name].block(), why)
+        return block
+
+    def _backends(self) -> Block:
+        block = Block()
+        for name, backend in self._fleet.router.backends.items():
+            block.add(name, self._backend(backend))
+        return block
+
+    def _backend(self, backend: Backend) -> Block:
+        block = Block()
+        block.add("engine", engine_name(backend.service))
+        replicas = self._fleet.engines[backend.name].replicas
+        if replicas > 1:
+            block.add("replicas", replicas, f"{SERVICE} {backend.service.name} spec.replicas")
+        if backend.capabilities:
+            block.add("capabilities", backend.capabilities)
+        if backend.timeout_s:
+            block.add("timeout", seconds(backend.timeout_s))
+        placement = backend.placement
+        if placement is not None:
+            block.add(placement.key, placement.value, placement.why)
+        elif replicas > 1:
+            why = "assumed: without balancing a Kubernetes Service picks a pod at random"
+            block.add("policy", {"kind": "random"}, why)
+        return block
+
+    def _pool_blocks(self) -> Block:
+        block, owners = Block(), dict[str, Pool]()
+        for found in self._fleet.pools:
+            manifest = found.manifest
+            name = scenario_name(manifest.name)
+            if not name or owners.setdefault(name, found) is not found:
+                message = f"cannot be called {name!r} in the scenario, or another pool is"
+                self._notes.fault(manifest.place, manifest.spec.path[:1], message)
+                continue
+            called = {each.service.name: each.name for each in self._fleet.backends_of(found)}
+            why = f"{POOL} {manifest.name}, {manifest.written_at}."
+            block.add(name, pool.block(found, called, self._fleet.engines), why)
+        return block
+
+    def _router(self) -> Block:
+        router = self._fleet.router
+        block = Block()
+        block.add("rules", [_rule(rule) for rule in router.rules])
+        block.entries += router.settings.entries
+        return block
+
+    def _stand_ins(self) -> list[Entry]:
+        block = Block()
+        for each in standin.workloads(self._fleet.router, self._fleet.engines):
+            block.add(each.name, each.workload, each.why)
+        why = (
+            "Manifests say nothing about traffic. These STAND IN for it: replace them by workloads "
+            "of your own (`podsim list workloads`), or import with --workload FILE."
+        )
+        return [Entry("window", standin.WINDOW, "assumed"), Entry("workloads", block, why)]
+
+
+def _rule(rule: Rule) -> Block:
+    block = Block()
+    block.add("name", rule.name, rule.origin)
+    if rule.match:
+        block.add("match", rule.match)
+    block.add("backends", rule.backends)
+    for key, value in rule.settings.items():
+        block.add(key, value)
+    return block

@@ -1,0 +1,33 @@
+"""Manifests of these tests, and what is made of them."""
+
+from pathlib import Path
+
+from sim.manifests.objects import Manifest
+from sim.manifests.translation import Imported, translate
+
+DATA = Path(__file__).parent / "data"
+EXPECTED = DATA / "expected"
+
+SAMPLES = {
+    "load-aware": ("load-aware.yaml",),
+    "pool": ("pool-router.yaml", "pool-services.yaml"),
+    "fail-closed": ("fail-closed.yaml",),
+    "round-robin": ("round-robin.yaml",),
+    "ring": ("ring.yaml",),
+    "unknown": ("unknown.yaml",),
+}
+"""Files of each import that has an expected scenario."""
+
+
+def manifest(name: str) -> Manifest:
+    return Manifest(name, (DATA / name).read_text("utf-8"))
+
+
+def imported(sample: str, gpu: str | None = None) -> Imported:
+    return translate([manifest(name) for name in SAMPLES[sample]], gpu)
+
+
+def translated(text: str, gpu: str | None = None, workload: str | None = None) -> Imported:
+    """Of one file ``m.yaml``, with a workload file ``w.yaml``."""
+    traffic = None if workload is None else Manifest("w.yaml", workload)
+    return translate([Manifest("m.yaml", text)], gpu, traffic)

@@ -1,0 +1,228 @@
+"""What single fields of manifests mean, and what is assumed where they say nothing."""
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from sim.manifests.fields import go_duration_s
+from sim.manifests.notes import NoteKind
+from sim.scenario.nodes import plain
+from sim.scenario.yamltext import parse
+from tests.manifests.samples import translated
+from tests.manifests.test_faults import (
+    MODEL,
+    TWO,
+    backends,
+    members,
+    pool,
+    router,
+    rule,
+    service,
+)
+
+
+def scenario(text: str, **options: Any) -> dict[str, Any]:
+    written: dict[str, Any] = plain(parse(translated(text, **options).scenario, "written"))
+    return written
+
+
+def warnings(text: str) -> list[str]:
+    return [str(note) for note in translated(text).notes if note.kind == NoteKind.WARNING]
+
+
+def balanced(balancing: str, more: str = "") -> str:
+    backend = f"{{name: a, inferenceServiceRef: {{name: a}}, balancing: {{{balancing}}}}}"
+    return MODEL + service("a") + router(f"backends: [{backend}], defaultRoute: a{more}")
+
+
+AFFINITY = "sessionAffinity: {headers: [x-chat]}"
+PINNED = ", proxy: {image: 'registry/proxy:%s'}"
+
+
+@pytest.mark.parametrize(
+    ("balancing", "image", "key", "value"),
+    [
+        ("mode: LoadAware", "", "balancing", {"mode": "LoadAware"}),
+        ("mode: RoundRobin", "", "balancing", {"mode": "RoundRobin"}),
+        ("maxLoadPercent: 150, mode: LoadAware", "", "balancing", {"mode": "LoadAware"}),
+        (f"mode: LoadAware, {AFFINITY}", "", "balancing",
+         {"mode": "LoadAware", "sessionAffinity": {"headers": ("x-chat",)}}),
+        (f"mode: RoundRobin, {AFFINITY}", "", "balancing", {"mode": "RoundRobin"}),
+        (f"mode: LoadAware, {AFFINITY}", "0.10.8-pr2173.1", "balancing",
+         {"mode": "LoadAware", "sessionAffinity": {"headers": ("x-chat",)}}),
+        (f"mode: LoadAware, {AFFINITY}, maxLoadPercent: 150", "0.10.7", "policy",
+         {"kind": "bounded-ring", "maxLoadPercent": 125}),
+        (f"mode: RoundRobin, {AFFINITY}", "v0.10.7@sha256:00ff", "policy",
+         {"kind": "bounded-ring", "maxLoadPercent": 125}),
+        ("mode: RoundRobin", "0.10.7", "balancing", {"mode": "RoundRobin"}),
+        ("mode: LoadAware", "0.10.70", "balancing", {"mode": "LoadAware"}),
+    ],
+)  # fmt: skip
+def test_balancing_is_what_the_proxy_of_that_version_does(balancing, image, key, value):
+    """R17 and R18: a fleet would be simulated with another policy than it has."""
+    backend = scenario(balanced(balancing, PINNED % image if image else ""))["backends"]["a"]
+    assert backend == {"engine": "a", key: value}
+
+
+def test_affinity_with_round_robin_warns_and_so_does_a_load_bound():
+    """R17 and R18: people would believe that sessions are kept, or that the bound holds."""
+    (ignored,) = warnings(balanced(f"mode: RoundRobin, {AFFINITY}"))
+    assert "SessionAffinityIgnored" in ignored
+    (deprecated,) = warnings(balanced("mode: LoadAware, maxLoadPercent: 125"))
+    assert "balancing.maxLoadPercent: deprecated" in deprecated
+
+
+def test_pods_without_balancing_get_requests_at_random():
+    """A Kubernetes Service is no least-loaded balancer: the fleet would look better than it is."""
+    found = scenario(
+        MODEL + service("a", "replicas: 3") + router(f"{backends('a')}, defaultRoute: a")
+    )
+    assert found["backends"]["a"] == {"engine": "a", "replicas": 3, "policy": {"kind": "random"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("300s", 300.0), ("1h30m", 5400.0), ("1.5s", 1.5), ("2m0s", 120.0), ("250ms", 0.25),
+     ("0", 0.0), ("1us", 1e-6), ("5", None), ("s", None), ("1s2", None), ("-1s", None)],
+)  # fmt: skip
+def test_durations_are_those_of_go(written: str, meant: float | None):
+    """A timeout would be another one, or end in a traceback."""
+    assert go_duration_s(written) == (None if meant is None else pytest.approx(meant))
+
+
+def test_a_pool_is_what_its_manifest_says():
+    """The members would be called by names that no backend has, or wait another time."""
+    text = TWO + router(
+        "backends: [{name: x, inferenceServiceRef: {name: a}},"
+        " {name: y, inferenceServiceRef: {name: b}}], defaultRoute: y"
+    )
+    said = f"{members('b', 'a')}, default: a, swapPolicy: reclaim, reclaimAfter: 1m"
+    assert scenario(text + pool(f"{said}, swapBudget: 0s"))["pools"] == {
+        "p": {
+            "members": {
+                "y": {"swap": {"method": "vllm-cold"}},
+                "x": {"swap": {"method": "vllm-cold"}},
+            },
+            "default": "x",
+            "swapPolicy": "reclaim",
+            "reclaimAfter": "60s",
+            "swapBudget": None,
+        }
+    }
+
+
+def test_a_member_that_no_rule_leads_to_is_in_the_pool_all_the_same():
+    """It would be missing among those that take turns."""
+    found = scenario(TWO + router(backends("a") + ", defaultRoute: a") + pool(members("a", "b")))
+    assert list(found["backends"]) == list(found["pools"]["p"]["members"]) == ["a", "b"]
+
+
+def test_backends_are_found_by_what_clients_call_them():
+    """Requests for a backend's displayName would get 503, or the default route."""
+    shown = "{name: x, inferenceServiceRef: {name: a}, displayName: Big Model}"
+    plain_one = "{name: y, inferenceServiceRef: {name: b}}"
+    match = f"backends: [{shown}, {plain_one}], defaultRouteStrategy: BackendNameMatch"
+    rules = scenario(TWO + router(match))["router"]["rules"]
+    assert [(each["match"]["models"], each["backends"]) for each in rules] == [
+        (("Big Model",), ("x",)),
+        (("y",), ("y",)),
+    ]
+    (last,) = scenario(TWO + router(f"{match}, defaultRoute: y"))["router"]["rules"]
+    assert last["name"] == "x-by-name"
+
+
+def test_two_backends_of_one_service_are_one_in_the_scenario():
+    """Its pods would be counted twice."""
+    twins = "backends: [{name: x, inferenceServiceRef: {name: a}}, " + (
+        "{name: y, inferenceServiceRef: {name: a}}]"
+    )
+    text = MODEL + service("a") + router(f"{twins}, rules: [{rule('r', 'y, x')}]")
+    found = scenario(text)
+    assert list(found["backends"]) == ["x"]
+    assert found["router"]["rules"][0]["backends"] == ("x",)
+    assert any("both are one" in warning for warning in warnings(text))
+
+
+def test_one_gpu_on_the_command_line_wins_over_labels():
+    """Somebody who asks what another GPU would do would be shown the old one."""
+    text = MODEL + service("a", "nodeSelector: {gpu: NVIDIA-L4}")
+    assert scenario(text)["engines"]["a"]["gpu"] == "l4"
+    assert scenario(text, gpu="b200")["engines"]["a"]["gpu"] == "b200"
+
+
+def test_a_flag_wins_over_a_field():
+    """The operator appends flags, and vLLM takes the last one."""
+    text = MODEL + service("a", "vllmConfig: {maxModelLen: 10}, extraArgs: ['--max-model-len=20']")
+    assert scenario(text)["engines"]["a"]["maxModelLen"] == 20
+
+
+def test_several_gpus_are_tensor_parallel():
+    """A model would have to fit on one GPU, and a step take twice as long."""
+    found = scenario(MODEL + service("a", "resources: {gpu: 2}"))
+    assert found["engines"]["a"]["tensorParallel"] == 2
+    hardware = MODEL.replace("Qwen3-8B", "Qwen3-8B, hardware: {gpu: {count: 4}}")
+    assert scenario(hardware + service("a"))["engines"]["a"]["tensorParallel"] == 4
+
+
+def test_the_flags_of_yaml_1_1_are_understood():
+    """Kubernetes takes `yes` for true; the rule would be open."""
+    text = TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', 'failClosed: yes')}]")
+    assert scenario(text)["router"]["rules"][0]["failClosed"] is True
+
+
+def test_mirrored_requests_are_not_sent_to_be_answered():
+    """A shadow backend would answer clients when the first one fails."""
+    shadow = "{name: x, route: {backends: [a, b], strategy: shadow}}"
+    found = scenario(TWO + router(f"{backends('a', 'b')}, rules: [{shadow}]"))
+    assert found["router"]["rules"][0]["backends"] == ("a",)
+
+
+@pytest.mark.parametrize("glob", ["qwen3-*", "*", "?", "a[!a-c]?", "[xy]*z", "plain", "a]b", "["])
+def test_a_stand_in_asks_for_a_model_that_its_rule_matches(glob: str):
+    """Its requests would match no rule, and be answered 503."""
+    match = f"match: {{models: ['{glob}']}}"
+    found = scenario(TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', match)}]"))
+    assert fnmatchcase(found["workloads"]["x"]["model"], glob)
+
+
+def test_a_stand_in_asks_for_what_its_rule_matches():
+    """The imported scenario would run without a request for the rule."""
+    match = "match: {headers: {x-team: t}, dataClassification: [pii], taskComplexity: simple}"
+    found = scenario(TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', match)}]"))
+    assert found["workloads"]["x"]["headers"] == {
+        "x-team": "t",
+        "x-llmkube-classification": "pii",
+        "x-llmkube-task-complexity": "simple",
+    }
+
+
+def test_a_workload_file_takes_the_place_of_the_stand_ins():
+    """One's own traffic would be lost, or run beside the stand-ins."""
+    workload = "seeds: [4]\nslo: {ttft: 1s}\nworkloads: {w: {kind: script, file: w.csv}}\nname: no"
+    imported = translated(TWO, workload=workload)
+    found = plain(parse(imported.scenario, "written"))
+    assert found["seeds"] == (4,)
+    assert found["slo"] == {"ttft": "1s"}
+    assert found["workloads"] == {"w": {"kind": "script", "file": "w.csv"}}
+    assert "window" not in found
+    assert any(note.about.path == "name" for note in imported.notes)
+
+
+def test_what_a_budget_in_dollars_says_is_named_and_left_out():
+    """It would be counted in tokens, or lost."""
+    budgets = (
+        "{name: t, scope: team, headerKey: x-who, maxTokens: 5}, {name: d, scope: router, "
+        "maxUSD: '1'}"
+    )
+    text = TWO + router(f"{backends('a')}, defaultRoute: a, policy: {{budgets: [{budgets}]}}")
+    assert scenario(text)["router"]["policy"]["budgets"] == (
+        {"name": "t", "scope": "team", "maxTokens": 5, "headerKey": "x-who"},
+    )
+    assert any("budgets.1.maxUSD" in str(note) for note in translated(text).notes)
+
+
+def test_a_service_that_nothing_refers_to_is_named():
+    """It would be missing without a word."""
+    notes = translated(TWO + router(backends("a") + ", defaultRoute: a")).notes
+    assert any(note.kind == NoteKind.SKIPPED and "b:" in str(note) for note in notes)
