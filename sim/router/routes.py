@@ -65,13 +65,14 @@ class Routes:
     def _find(self, model: str, headers: Mapping[str, str]) -> Route | None:
         headers = {name.lower(): value for name, value in headers.items()}
         for match, route in self._rules:
-            if route is not None and matches(match, model, headers):
+            if route.targets and matches(match, model, headers):
                 return route
         by_name = self._router.default_route_strategy == "BackendNameMatch"
         if by_name and model in self._upstreams:
             return self._single(model)
         return self._default
 
+<<<<<<< HEAD
     def _route(self, rule: Rule) -> Route | None:
         """The way through a rule; None if none of its backends has the capabilities it asks for."""
         wanted = set(rule.match.required_capabilities)
@@ -80,6 +81,12 @@ class Routes:
         targets = tuple(
             Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
             for name in rule.backends
+=======
+    def _route(self, rule: Rule) -> Route:
+        targets = tuple(
+            Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
+            for name in backends_of(rule, self._backends)
+>>>>>>> cli
         )
         return Route(rule.name, targets, rule.pool_activation == "IfIdle", rule.fail_closed)
 
@@ -96,6 +103,16 @@ class Routes:
         return inf if general_s is None else general_s
 
 
+<<<<<<< HEAD
+=======
+def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
+    """The backends of a rule, in order; none if not one of them can do all that it requires."""
+    wanted = set(rule.match.required_capabilities)
+    able = any(wanted <= set(backends[name].capabilities) for name in rule.backends)
+    return rule.backends if able else ()
+
+
+>>>>>>> cli
 def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:
     """Whether a request for ``model`` with ``headers``, names in lower case, is meant.
 
