@@ -72,21 +72,10 @@ class Routes:
             return self._single(model)
         return self._default
 
-<<<<<<< HEAD
-    def _route(self, rule: Rule) -> Route | None:
-        """The way through a rule; None if none of its backends has the capabilities it asks for."""
-        wanted = set(rule.match.required_capabilities)
-        if not any(wanted <= set(self._backends[name].capabilities) for name in rule.backends):
-            return None
-        targets = tuple(
-            Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
-            for name in rule.backends
-=======
     def _route(self, rule: Rule) -> Route:
         targets = tuple(
             Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
             for name in backends_of(rule, self._backends)
->>>>>>> cli
         )
         return Route(rule.name, targets, rule.pool_activation == "IfIdle", rule.fail_closed)
 
@@ -103,8 +92,6 @@ class Routes:
         return inf if general_s is None else general_s
 
 
-<<<<<<< HEAD
-=======
 def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
     """The backends of a rule, in order; none if not one of them can do all that it requires."""
     wanted = set(rule.match.required_capabilities)
@@ -112,7 +99,6 @@ def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
     return rule.backends if able else ()
 
 
->>>>>>> cli
 def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:
     """Whether a request for ``model`` with ``headers``, names in lower case, is meant.
 
