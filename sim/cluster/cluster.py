@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 
 from sim import registry as registries
-from sim.cluster.incidents import Incidents
+from sim.cluster.incidents import Incidents, restarts_s
 from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
@@ -17,7 +17,6 @@ from sim.rng import Streams
 from sim.router.door import Door
 from sim.router.routes import backends_of
 from sim.router.signals import Poller
-from sim.scenario.events import ProxyRestart
 from sim.scenario.reach import direct_backend, models_served
 from sim.scenario.schema import Scenario
 
@@ -95,6 +94,7 @@ class Cluster:
                 self._direct.get(direct_backend(spec) or "", self.proxy),
                 directory,
                 self._workload_finished,
+                self.recorder.retries.append,
                 models,
             )
             workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)
@@ -181,11 +181,5 @@ class Cluster:
                 name: {member: self._plant.pods[member][0].name for member in pool.members}
                 for name, pool in scenario.pools.items()
             },
-            restarts_s=tuple(
-                sorted(
-                    event.at
-                    for event in scenario.events
-                    if isinstance(event, ProxyRestart) and event.at <= self.kernel.now_s
-                )
-            ),
+            restarts_s=restarts_s(scenario.events),
         )

@@ -88,7 +88,8 @@ class Proxy:
         """The client leaves: the counts drop at once, the pod frees at the end of its step."""
         trip: Trip | None = request.trip
         if trip is None:
-            return  # it is over
+            self._door.leaves(request)
+            return
         attempt = trip.attempt
         if attempt is not None and attempt.end_s is None:
             attempt.status = Status.CANCELLED

@@ -87,7 +87,7 @@ class Metrics(Model):
 class ProxySettings(Model):
     """The proxy process."""
 
-    replicas: Annotated[int, whole(1, 1)] = Field(
+    replicas: Literal[1] = Field(
         default=1, description="Only one: with a pooled backend there must be no more."
     )
     response_header_timeout: PositiveDuration | None = Field(
