@@ -86,7 +86,7 @@ _POOLS: Final[tuple[Metric, ...]] = (
         "attempts",
         "none",
         0.02,
-        "attempts at a member, those included that were let through at once but not those turned away at once",
+        "attempts at a member, those let through at once included, those turned away at once not",
     ),
     Metric("pool.*.holds.waited", "attempts", "down", 0.02, "of these, those that had to wait"),
     Metric(

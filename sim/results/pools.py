@@ -52,7 +52,7 @@ class PoolColumns:
         )
 
     def skips(self, pool: str) -> Mask:
-        """The attempts that a busy pool turned away, at once or after they had waited for a swap."""
+        """The attempts that a busy pool turned away, at once or after waiting for a swap."""
         return self.pool.equal(pool) & self.result.equal(PoolError.INCUMBENT_BUSY)
 
     def swaps(self, pool: str) -> Mask:
