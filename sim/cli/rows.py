@@ -162,7 +162,13 @@ def _answers(comparison: dict[str, Any]) -> Sequence[Row]:
 def _refusals(comparison: dict[str, Any], prefix: str, unit: str) -> list[Row]:
     answers = sorted(key.removeprefix(prefix) for key in comparison if key.startswith(prefix))
     return [
-        Row(f"  {answer.replace('.', ' ', 1)}{unit}", f"{prefix}{answer}")
+        Row(f"  {_answer(answer)}{unit}", f"{prefix}{answer}")
         for answer in answers
         if not answer.startswith(SERVED)
     ]
+
+
+def _answer(key: str) -> str:
+    """An HTTP status, which is 0 where there was none, and the router's word for the answer."""
+    status, _, reason = key.partition(".")
+    return f"{'no status' if status == '0' else status} {reason}"

@@ -6,7 +6,7 @@ from sim.errors import Fault, ScenarioError
 from sim.scenario.engine import Engine
 from sim.scenario.events import LoadFailure, PodLost
 from sim.scenario.nodes import Mapping, Node, Path, at, fault
-from sim.scenario.reach import models_served
+from sim.scenario.reach import engines_of, models_served
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import suggestion
 from sim.scenario.swap import swap_times
@@ -17,7 +17,14 @@ def disagreements(scenario: Scenario, root: Mapping) -> list[Fault]:
 
     Blocks with faults of their own are stand-ins here, and nothing is said of them.
     """
-    found = (*_members(scenario), *_loads(scenario), *_events(scenario), *_models(scenario))
+    found = (
+        *_members(scenario),
+        *_loads(scenario),
+        *_memory(scenario),
+        *_rules(scenario),
+        *_events(scenario),
+        *_models(scenario),
+    )
     return [fault(_nearest(root, path).place, path, message) for path, message in found]
 
 
@@ -54,6 +61,40 @@ def _loads(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             except ScenarioError as error:
                 for each in error.faults:
                     yield ("pools", pool, "members", name, *each.path.split(".")), each.message
+
+
+def _memory(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Members that share memory fit into it."""
+    for pool, spec in scenario.pools.items():
+        engines = engines_of(scenario, spec) if spec else {}
+        stand_in = any(type(engine) is Engine for engine in engines.values())
+        if spec is None or stand_in or len(engines) < len(spec.members):
+            continue
+        try:
+            spec.resident_bytes(engines)
+        except ScenarioError as error:
+            for each in error.faults:
+                yield ("pools", pool, *each.path.split(".")), each.message
+
+
+def _rules(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """A pool that knows no skipping is not asked for it."""
+    skipless = {
+        name: f"pool {pool!r} of kind {spec.kind}"
+        for pool, spec in scenario.pools.items()
+        if spec and not spec.knows_if_idle
+        for name in spec.members
+    }
+    for index, rule in enumerate(scenario.router.rules):
+        if rule.pool_activation == "IfIdle":
+            for name in dict.fromkeys(rule.backends):
+                if name in skipless:
+                    message = (
+                        f"must be Wait: {name} is a member of {skipless[name]}, which holds "
+                        "whoever cannot be served at once"
+                    )
+                    yield ("router", "rules", index, "poolActivation"), message
+                    break
 
 
 def _events(scenario: Scenario) -> Iterator[tuple[Path, str]]:
