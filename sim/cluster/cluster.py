@@ -178,5 +178,7 @@ class Cluster:
                 name: {member: self._plant.pods[member][0].name for member in pool.members}
                 for name, pool in scenario.pools.items()
             },
+            exclusive_pools=tuple(name for name, pool in scenario.pools.items() if pool.exclusive),
+            lives_s=self._plant.lives_s(self.kernel.now_s),
             restarts_s=restarts_s(scenario.events),
         )

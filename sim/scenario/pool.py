@@ -42,6 +42,11 @@ class Pool(Model):
     )
 
     @property
+    def exclusive(self) -> bool:
+        """Whether never more than one member is in memory."""
+        return True
+
+    @property
     def router_side(self) -> RouterSide:
         """How the router treats the members."""
         return RouterSide()

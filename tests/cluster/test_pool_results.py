@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.results.pools import PoolColumns, stays
+from sim.results.pools import stays
 from tests.cluster.scenarios import Ran, ask, loop, pooled, script
 
 
@@ -34,7 +34,7 @@ def test_c47_the_summary_says_what_the_swaps_cost() -> None:
     assert pool["members"]["b"]["loads"] == 12
     assert summary["by_workload"]["jobs"]["requests_completed"] == 12
     assert summary["by_workload"]["jobs"]["error_ratio"] == 0.0
-    intervals = stays(PoolColumns.of(ran.result.tables.pools), "desk", 3600.0)
+    intervals = stays(ran.result.facts, "desk")
     assert len(intervals) == 25
     resident_s = sum(stay.end_s - stay.start_s for stay in intervals)
     assert resident_s == pytest.approx(0.70 * 3600.0)
