@@ -7,16 +7,16 @@ from pydantic import Field, model_validator
 
 from sim.pool.spec import ExclusiveSlot
 from sim.scenario.fields import Duration, Name, refuse, whole
+from sim.scenario.pool import Priority
 from sim.scenario.swap import Member
 
-MAX_PRIORITY: Final = 1_000_000
 MAX_SERVED: Final = 1_000_000
 
 
 class FairMember(Member):
     """A member of a pool of kind ``fair``."""
 
-    priority: Annotated[int, whole(-MAX_PRIORITY, MAX_PRIORITY)] = Field(
+    priority: Priority = Field(
         default=0,
         description="While an attempt for a member of a higher one waits, nothing more is granted "
         "to the resident, and nobody else starts a swap.",

@@ -16,12 +16,11 @@ from sim.scenario.fields import (
     refuse,
     whole,
 )
-from sim.scenario.pool import Pool
+from sim.scenario.pool import Pool, Priority
 from sim.scenario.swap import Member
 
 LEAST_HEALTH_CHECK_S: Final = 15.0
 MAX_CONCURRENCY: Final = 1_000_000
-MAX_PRIORITY: Final = 1_000_000
 
 HealthCheckTimeout: TypeAlias = Annotated[
     float, Quantity("a duration", "120s", DURATION, LEAST_HEALTH_CHECK_S, MAX_DURATION_S)
@@ -32,9 +31,6 @@ IdleTime: TypeAlias = Annotated[
     float, Quantity("a duration", "300s", DURATION, 0.01, MAX_DURATION_S, or_zero=True)
 ]
 """Seconds of idleness after which a member is unloaded; 0 never."""
-
-Priority: TypeAlias = Annotated[int, whole(-MAX_PRIORITY, MAX_PRIORITY)]
-"""Those of the higher one go first."""
 
 
 class LlamaSwapMember(Member):

@@ -1,7 +1,8 @@
 """Ollama's scheduler: several models in one memory, one decision to load at a time.
 
-Those for a loaded model pass; the oldest of the others is the only one that is
-looked at, until its model is being loaded and then until it is ready. If there
+Those that come for a model that is loaded, or being loaded, pass; the others
+queue, and the first of them is the only one that is looked at until its model
+is ready. So ``A B C B C`` is five loads where llama-swap needs three. If there
 is no room, one model is told to end as soon as it has nobody, and the next look
 comes when one has ended (policies, "Ollama scheduler"; ``server/sched.go``).
 Nothing bounds how long somebody is held: that is up to clients.
@@ -67,6 +68,7 @@ class Ollama:
         self._rounds = Rounds(self._attempts.waits, self._act)
         self._idleness = Idleness(context.kernel, self._end)
         self._expiring: dict[str, PoolEvent] = {}
+        self._pending: dict[Activation, None] = {}  # those that wait for no model that is there
         self._turn: _Turn | None = None
 
     # -- the proxy ------------------------------------------------------------------------
@@ -85,14 +87,17 @@ class Ollama:
             return
         self._attempts.hold(activation)
         self._attempts.open_row(activation)
+        if not self._is_there(activation.member):
+            self._pending[activation] = None
         self._rounds.run([activation], self._oldest_first)
 
     def leave(self, activation: Activation) -> None:
         """Its client is gone, and with it the load that was for it."""
         self._attempts.stop_waiting(activation, "cancelled")
+        self._pending.pop(activation, None)
         if self._turn is not None and self._turn.activation is activation:
             self._give_up(self._turn)
-            self._decide()
+        self._decide()
 
     def release(self, activation: Activation) -> None:
         """A granted attempt is over: the next one for its member comes, or it is idle."""
@@ -109,6 +114,7 @@ class Ollama:
         for activation in held:
             self._attempts.stop_waiting(activation, PoolError.PROXY_RESTART)
         self._attempts.forget_requests()
+        self._pending.clear()
         if self._turn is not None:
             self._give_up(self._turn)
         for member in self._runners:
@@ -128,6 +134,7 @@ class Ollama:
         self._runners[member].lost()
         if was_ready:
             self._idleness.end(member)
+            self._queue_again(member)
             self._memory.leave(member, self._kernel.now_s)
             self._decide()
 
@@ -138,9 +145,15 @@ class Ollama:
 
         The one that is looked at has left the queue.
         """
-        at_once = self._has_slot(member) if self._runners[member].ready else self._turn is None
+        if self._is_there(member):
+            at_once = self._runners[member].ready and self._has_slot(member)
+        else:
+            at_once = self._turn is None and not self._pending
         queued = self._attempts.waiting_count - (self._turn is not None)
         return not at_once and queued >= self._spec.max_queue
+
+    def _is_there(self, member: str) -> bool:
+        return self._runners[member].state in (State.LOADING, State.READY)
 
     def _has_slot(self, member: str) -> bool:
         return self._attempts.counts[member].in_flight < self._spec.num_parallel
@@ -153,41 +166,53 @@ class Ollama:
 
     def _act(self, activation: Activation) -> None:
         member = activation.member
-        if self._runners[member].ready:
-            if self._has_slot(member):
-                self._idleness.end(member)
-                self._attempts.take_off(activation)
-                activation.granted()
-            return
+        if activation in self._pending:
+            if activation is not next(iter(self._pending)):
+                return
+            if not self._is_there(member):
+                self._take_turn(activation)
+                return
+            del self._pending[activation]
+            self._rounds.changed()  # there is another first one
+        if self._runners[member].ready and self._has_slot(member):
+            self._idleness.end(member)
+            self._attempts.take_off(activation)
+            activation.granted()
+
+    def _queue_again(self, member: str) -> None:
+        """``member`` is not there, or will not be: those that have counted on it queue again."""
+        for activation in self._attempts.waiting_for(member):
+            self._pending.setdefault(activation)
+
+    # -- loads ----------------------------------------------------------------------------
+
+    def _take_turn(self, activation: Activation) -> None:
+        """Look at the first of the queue unless another model is being loaded."""
         if self._turn is None:
-            event = PoolEvent("swap", self._name, self._kernel.now_s, member, cause="request")
+            now_s = self._kernel.now_s
+            event = PoolEvent("swap", self._name, now_s, activation.member, cause="request")
             self._events.append(event)
             self._turn = _Turn(activation, event)
         if self._turn.activation is activation:
             self._make_room(self._turn)
 
-    # -- loads ----------------------------------------------------------------------------
-
     def _make_room(self, turn: _Turn) -> None:
         """Load, or have somebody end first; nothing is decided while somebody is ending."""
         ending = any(runner.state is State.STOPPING for runner in self._runners.values())
-        if turn.loading_since_s is not None or turn.victim is not None:
-            return
-        if ending or self._memory.settling:
+        if turn.victim is not None or ending or self._memory.settling:
             return
         member = turn.activation.member
         loaded = [name for name, runner in self._runners.items() if runner.ready]
         # An empty memory is loaded into, whatever is seen to be free there.
-        if loaded and not (len(loaded) < self._most_loaded and self._memory.fits(member)):
+        if loaded and not (
+            len(loaded) < self._spec.max_loaded_models and self._memory.fits(member)
+        ):
             self._evict(turn, loaded)
             return
         turn.loading_since_s = self._kernel.now_s
+        del self._pending[turn.activation]
         self._memory.take(member)
         self._runners[member].load()
-
-    @property
-    def _most_loaded(self) -> int:
-        return self._spec.max_loaded_models
 
     def _evict(self, turn: _Turn, loaded: list[str]) -> None:
         """The one to be kept for the shortest time ends, of those that are idle if there are any.
@@ -203,8 +228,10 @@ class Ollama:
             self._end(victim)
 
     def _references(self, member: str) -> int:
-        counts = self._attempts.counts[member]
-        return counts.in_flight + counts.waiting
+        """Who is in flight for ``member``, or waits for one of its slots."""
+        waiting = self._attempts.waiting_for(member)
+        queued = sum(activation not in self._pending for activation in waiting)
+        return self._attempts.counts[member].in_flight + queued
 
     def _loaded(self, member: str, ready: bool) -> None:
         """The load is over; only the one that it was for is told when it has failed."""
@@ -216,6 +243,7 @@ class Ollama:
             self._decide()
             return
         self._attempts.stop_waiting(turn.activation, PoolError.SWAP_FAILED)
+        self._queue_again(member)
         self._memory.leave(member, self._kernel.now_s)
         self._decide()
         turn.activation.refused(PoolError.SWAP_FAILED)
@@ -226,6 +254,7 @@ class Ollama:
         if turn.loading_since_s is not None:
             member = turn.activation.member
             self._runners[member].abort()
+            self._queue_again(member)
             self._memory.leave(member, self._kernel.now_s)
 
     def _close(self, turn: _Turn, result: str) -> None:

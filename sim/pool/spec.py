@@ -148,6 +148,11 @@ class ExclusiveSlot(Pool):
         return self
 
     @property
+    def exclusive(self) -> bool:
+        """Members take turns on one slot."""
+        return True
+
+    @property
     def router_side(self) -> RouterSide:
         """How the router treats the members."""
         return RouterSide(

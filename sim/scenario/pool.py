@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import Field
 
 from sim.scenario.engine import Engine
-from sim.scenario.fields import Model, Name
+from sim.scenario.fields import Model, Name, whole
 from sim.scenario.swap import Member
+
+MAX_PRIORITY: Final = 1000
+
+Priority: TypeAlias = Annotated[int, whole(-MAX_PRIORITY, MAX_PRIORITY)]
+"""Of a member; those of a higher one go first."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,8 @@ class Pool(Model):
 
     @property
     def exclusive(self) -> bool:
-        """Whether never more than one member is in memory."""
-        return True
+        """Whether no more than one member is loaded at a time."""
+        return False
 
     @property
     def router_side(self) -> RouterSide:

@@ -218,7 +218,9 @@ class OllamaMachine(AnyKind):
         assert queued <= max(spec.max_queue, 0)
         for activation in pool._attempts.waiting:
             full = not pool._has_slot(activation.member)
-            assert pool._turn is not None or (pool._runners[activation.member].ready and full)
+            waits_for_a_slot = pool._runners[activation.member].ready and full
+            assert pool._turn is not None or waits_for_a_slot
+            assert activation not in pool._pending or pool._turn is not None
 
 
 class FairMachine(AnyKind):

@@ -48,6 +48,26 @@ def test_the_oldest_blocks_those_behind_it_but_not_those_for_a_loaded_member() -
     assert [swap[:3] for swap in one.swaps] == [(1, "a", "c"), (42, "c", "b")]
 
 
+def test_inc48_those_in_the_queue_are_not_grouped() -> None:
+    """INC-48: they would be passed by those behind them, or one for a loaded member not pass."""
+    one = desk(sizes=dict.fromkeys("abc", 20.0))
+    clients = [one.ask(0, member, service_s=3) for member in "abcabc"]
+    late = one.ask(14, "a", service_s=3)
+    one.run(1000)
+    assert [swap[2] for swap in one.swaps] == ["a", "b", "c", "b", "c"]
+    assert [client.end_s for client in clients] == [13, 32, 45, 16, 58, 71]
+    assert late.told == ("served", 19)
+
+
+def test_who_waits_for_a_slot_of_a_lost_member_queues_again() -> None:
+    """It would wait for ever, or be refused though a reload serves it."""
+    one = desk(initial=("a",))
+    first, second = one.ask(0, "a", service_s=5), one.ask(1, "a", service_s=1)
+    one.lose(2, "a")
+    one.run(100)
+    assert told([first, second]) == [("broken", 2), ("served", 13)]
+
+
 def test_a_victim_serves_until_it_has_nobody() -> None:
     """Who comes for a member that is told to end would be held, or be cut off."""
     one = desk(sizes={"b": 20}, initial=("a",), numParallel=2)
