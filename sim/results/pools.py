@@ -68,33 +68,14 @@ class Stay(NamedTuple):
     end_s: float
 
 
-def stays(columns: PoolColumns, pool: str, end_s: float) -> list[Stay]:
-    """Who was resident when, up to the end of the run, as the swaps of the pool tell it.
-
-    A pod that is lost is no swap: it stays here until the next one begins. Of a
-    pool without swaps nothing is known.
-    """
-    found: list[Stay] = []
-    resident, since_s = None, 0.0
-    for row in np.flatnonzero(columns.swaps(pool)).tolist():
-        before, begins_s = _word(columns.from_member, row), float(columns.start_s[row])
-        if not found and resident is None and before is not None:
-            resident = before
-        drained_s = columns.drain_s[row]
-        # A phase is written down when it is over, so a drain that is cut short ends the swap.
-        left = ~np.isnan(columns.unload_s[row]) or ~np.isnan(columns.load_s[row])
-        left |= bool(~np.isnan(drained_s) and np.isnan(columns.end_s[row]))
-        gone = before is None or left
-        if resident is not None and gone:
-            found.append(Stay(resident, since_s, begins_s + float(np.nan_to_num(drained_s))))
-            resident = None
-        if _word(columns.result, row) == "completed":
-            if resident is None:
-                since_s = float(columns.end_s[row])
-            resident = _word(columns.member, row)
-    if resident is not None:
-        found.append(Stay(resident, since_s, end_s))
-    return found
+def stays(facts: RunFacts, pool: str) -> list[Stay]:
+    """Who was resident in a pool when, in order of time, up to the end of the run."""
+    found = [
+        Stay(member, start_s, end_s)
+        for member, pod in facts.pools[pool].items()
+        for start_s, end_s in facts.lives_s.get(pod, ())
+    ]
+    return sorted(found, key=lambda stay: (stay.start_s, stay.end_s))
 
 
 def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
@@ -105,7 +86,7 @@ def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
     return {
         "pool": {
             name: {
-                **_swaps(columns, name, window, facts.end_s),
+                **_swaps(columns, name, window),
                 **_holds(columns, name, window),
                 "direct_errors": _direct_errors(tables.placements, members, window),
                 "members": {
@@ -117,17 +98,14 @@ def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
     }
 
 
-def _swaps(columns: PoolColumns, pool: str, window: Window, end_s: float) -> dict[str, Any]:
+def _swaps(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
     swaps = columns.swaps(pool)
     over = swaps & window.contains(columns.end_s)
     completed = over & columns.result.equal("completed")
     cancelled = over & columns.result.equal("cancelled")
     failed = over & ~completed & ~cancelled
     reclaims = swaps & window.contains(columns.start_s) & columns.cause.equal("reclaim")
-    last_s = window.start_s + window.length_s
-    ends_s = np.clip(np.nan_to_num(columns.end_s, nan=end_s), window.start_s, last_s)
-    starts_s = np.clip(columns.start_s, window.start_s, last_s)
-    swapping_s = float((ends_s - starts_s)[swaps].sum())
+    swapping_s = _covered_s(columns.start_s[swaps], columns.end_s[swaps], window)
     took_s = Sample((columns.end_s - columns.start_s)[completed])
     return {
         "swaps": {"total": count(completed), "by_pair": _pairs(columns, completed)},
@@ -137,6 +115,15 @@ def _swaps(columns: PoolColumns, pool: str, window: Window, end_s: float) -> dic
         "swaps_cancelled": count(cancelled),
         "reclaims": count(reclaims),
     }
+
+
+def _covered_s(start_s: Floats, end_s: Floats, window: Window) -> float:
+    """How much of the window intervals in order of their begin cover; what has no end goes on."""
+    last_s = window.start_s + window.length_s
+    starts_s = np.clip(start_s, window.start_s, last_s)
+    ends_s = np.clip(np.nan_to_num(end_s, nan=np.inf), window.start_s, last_s)
+    so_far_s = np.maximum.accumulate(np.concatenate([[window.start_s], ends_s]))
+    return float(np.maximum(ends_s - np.maximum(starts_s, so_far_s[:-1]), 0.0).sum())
 
 
 def _pairs(columns: PoolColumns, where: Mask) -> dict[str, int]:

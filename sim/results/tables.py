@@ -128,8 +128,13 @@ RETRIES: Final = (
 
 POOLS: Final = (
     text("pool", "name of the pool"),
-    text("kind", "hold (an attempt for a member), skip (of a busy pool) or swap"),
-    number("request_id", "", "row of the requests table; null for swaps", nullable=True),
+    text(
+        "kind",
+        "hold (an attempt for a member), skip (of a busy pool), swap or unload",
+    ),
+    number(
+        "request_id", "", "row of the requests table; null unless held or skipped", nullable=True
+    ),
     text("member", "member that is wanted or loaded"),
     text("from_member", "member that it replaces; null for a cold pool", nullable=True),
     text("cause", "of a swap: request, reclaim or initial", nullable=True),
