@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from sim.kernel import Kernel
-from sim.request import Attempt, Request
+from sim.request import Attempt, Request, Retry
 from sim.rng import Streams
 
 
@@ -250,10 +250,14 @@ class ProxyPort(Protocol):
     """The router as a client sees it."""
 
     def submit(self, request: Request) -> None:
-        """A request arrives now; ``request.on_end`` is called once when it is over."""
+        """A request arrives now, for the first time or again.
+
+        ``request.on_end`` is called when this try is over; a client that wants
+        another one says so there, by ``request.try_again``.
+        """
 
     def cancel(self, request: Request) -> None:
-        """The client leaves; nothing happens if the request is over already."""
+        """The client leaves, be a try under way or not; nothing happens if the request is over."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,8 @@ class WorkloadContext:
     ``finished`` must be called once when a finite workload has sent its last
     request and that request is over; an endless workload never calls it.
     ``models`` are the names that backends serve, empty when they serve any: a
-    workload that asks for another one is refused when it is built.
+    workload that asks for another one is refused when it is built. ``retried``
+    hears of each try of a client that was not its last.
     """
 
     name: str
@@ -273,6 +278,7 @@ class WorkloadContext:
     proxy: ProxyPort
     directory: Path
     finished: Callable[[], None]
+    retried: Callable[[Retry], None]
     models: tuple[str, ...] = ()
 
 

@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 
 from sim import registry as registries
-from sim.cluster.incidents import Incidents
+from sim.cluster.incidents import Incidents, restarts_s
 from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
 from sim.errors import InvariantError
 from sim.kernel import Kernel, Order, Process
@@ -93,6 +93,7 @@ class Cluster:
                 self._direct.get(direct_backend(spec) or "", self.proxy),
                 directory,
                 self._workload_finished,
+                self.recorder.retries.append,
                 models,
             )
             workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)
@@ -172,4 +173,10 @@ class Cluster:
             slo_ttft_s=slo.ttft if slo else None,
             slo_tpot_s=slo.tpot if slo else None,
             workload_counts={name: work.counts() for name, work in self._workloads.items()},
+            rules={rule.name: rule.backends for rule in scenario.router.rules},
+            pools={
+                name: {member: self._plant.pods[member][0].name for member in pool.members}
+                for name, pool in scenario.pools.items()
+            },
+            restarts_s=restarts_s(scenario.events),
         )

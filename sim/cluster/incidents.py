@@ -11,7 +11,10 @@ from sim.scenario.events import BackendErrors, Event, LoadFailure, PodLost, Prox
 
 
 class Incidents:
-    """Schedules the events of a scenario; those of one instant happen in the order of the file."""
+    """Schedules the events of a scenario; those of one instant happen in the order of the file.
+
+    What happens to a backend that nothing leads to has no consequences.
+    """
 
     def __init__(
         self, built: Plant, ways: dict[str, Upstream], proxy: Proxy, kernel: Kernel
@@ -24,7 +27,8 @@ class Incidents:
     def schedule(self, events: Iterable[Event]) -> None:
         """Called once, at time 0."""
         for event in events:
-            self._kernel.at(event.at, Order.FAULT, partial(self._happen, event))
+            if isinstance(event, ProxyRestart) or event.backend in self._ways:
+                self._kernel.at(event.at, Order.FAULT, partial(self._happen, event))
 
     def _happen(self, event: Event) -> None:
         if isinstance(event, PodLost):
@@ -67,3 +71,8 @@ class Incidents:
 
     def _after(self, duration_s: float, callback: partial[None]) -> None:
         self._kernel.at(self._kernel.now_s + duration_s, Order.FAULT, callback)
+
+
+def restarts_s(events: Iterable[Event]) -> tuple[float, ...]:
+    """When the proxy restarts, in order."""
+    return tuple(sorted(event.at for event in events if isinstance(event, ProxyRestart)))

@@ -20,7 +20,6 @@ class Swap:
     target: str
     incumbent: str | None
     event: PoolEvent
-    begun: bool = False  # in the slot
     requesters: bool = False
     bound_s: float = inf
 

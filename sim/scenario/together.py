@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from sim.errors import Fault, ScenarioError
 from sim.scenario.engine import Engine
 from sim.scenario.events import LoadFailure, PodLost
-from sim.scenario.nodes import Mapping, Path, at, fault
+from sim.scenario.nodes import Mapping, Node, Path, at, fault
 from sim.scenario.reach import engines_of, models_served
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import suggestion
+from sim.scenario.swap import swap_times
 
 
 def disagreements(scenario: Scenario, root: Mapping) -> list[Fault]:
@@ -18,12 +19,19 @@ def disagreements(scenario: Scenario, root: Mapping) -> list[Fault]:
     """
     found = (
         *_members(scenario),
+        *_loads(scenario),
         *_memory(scenario),
         *_rules(scenario),
         *_events(scenario),
         *_models(scenario),
     )
-    return [fault((at(root, *path) or root).place, path, message) for path, message in found]
+    return [fault(_nearest(root, path).place, path, message) for path, message in found]
+
+
+def _nearest(root: Mapping, path: Path) -> Node:
+    """What stands at ``path``, or at the longest part of it where something does."""
+    found = at(root, *path)
+    return _nearest(root, path[:-1]) if found is None else found
 
 
 def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -39,6 +47,20 @@ def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             if ranks > 1:
                 message = f"must be 1 for a member of pool {pool!r}; got {ranks}"
                 yield ("engines", backend.engine, "dataParallel"), message
+
+
+def _loads(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """How long members take to load must be known."""
+    for pool, spec in scenario.pools.items():
+        for name, member in spec.members.items() if spec else ():
+            engine = scenario.engines.get(scenario.backends[name].engine)
+            if engine is None or type(engine) is Engine:  # a stand-in
+                continue
+            try:
+                swap_times(member, engine)
+            except ScenarioError as error:
+                for each in error.faults:
+                    yield ("pools", pool, "members", name, *each.path.split(".")), each.message
 
 
 def _memory(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -92,7 +114,10 @@ def _events(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 def _models(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     served = models_served(scenario)
     for name, spec in scenario.workloads.items():
-        model = getattr(spec, "model", None)
-        if served and model is not None and model not in served:
-            message = f"no backend serves {model!r}{suggestion(model, served)}"
-            yield ("workloads", name, "model"), message
+        asked: list[tuple[Path, str | None]] = [(("model",), getattr(spec, "model", None))]
+        for index, model in enumerate(getattr(spec, "fallback_models", ())):
+            asked.append((("fallbackModels", index), model))
+        for path, model in asked:
+            if served and model is not None and model not in served:
+                message = f"no backend serves {model!r}{suggestion(model, served)}"
+                yield ("workloads", name, *path), message

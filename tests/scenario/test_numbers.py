@@ -14,6 +14,8 @@ from sim.scenario.load import ScenarioSet
 from sim.scenario.routing import Metrics, ProxySettings
 from sim.scenario.schema import Backend, Slo, Window
 from sim.scenario.swap import Member
+from sim.workload.client import ClientSpec
+from sim.workload.retry import Backoff, Retries
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
@@ -44,6 +46,7 @@ ZERO_IS_LEGAL = {
     "router.proxy.quarantineDuration": True,
     "backends.pods.policy:bounded-ring.floor": True,
     "backends.pods.policy:session-table.cooldown": True,
+    "workloads.load.retry.backoff.jitter": True,
 }
 
 
@@ -66,6 +69,11 @@ TINY_IS_LEGAL = {
     "backends.pods.policy:session-table.cooldown",
     "backends.pods.policy:session-table.freshFor",
     "backends.pods.policy:session-table.kvFullAt",
+    "workloads.load.clientTimeout",
+    "workloads.load.patience",
+    "workloads.load.retry.backoff.initial",
+    "workloads.load.retry.backoff.max",
+    "workloads.load.retry.backoff.jitter",
 }
 
 
@@ -101,12 +109,16 @@ def paths() -> Iterator[tuple[str, Quantity]]:
         ("router.proxy.", ProxySettings),
         ("window.", Window),
         ("slo.", Slo),
+        ("workloads.load.", ClientSpec),
+        ("workloads.load.retry.", Retries),
+        ("workloads.load.retry.backoff.", Backoff),
     ]
     for kind, family in registries.load().policies.items():
         blocks.append((f"backends.pods.policy:{kind}.", family.spec))
     for prefix, model in blocks:
         for key, quantity in numeric_fields(model).items():
-            yield prefix + key, quantity
+            if quantity.low >= 0:  # priorities go both ways
+                yield prefix + key, quantity
 
 
 def setting(path: str, value: str) -> str:

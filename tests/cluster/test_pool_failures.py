@@ -1,0 +1,163 @@
+"""Worked cases of model pools through whole runs: pods that are lost, loads that fail."""
+
+from typing import Any
+
+import pytest
+
+from tests.cluster.scenarios import Ran, ask, pooled, retry_after_s, ttft_s
+
+PAIR = {"a": 30, "b": 30}
+
+
+def evicted(at_s: float = 100.0, **pool: Any) -> Ran:
+    """C53: a request per second of half a second, and A's pod is evicted."""
+    return Ran(
+        pooled(
+            PAIR,
+            *(ask("a", second, 1) for second in range(140)),
+            engine={"stepTime": {"a": 500}},
+            events=({"at": at_s, "kind": "pod-lost", "backend": "a"},),
+            initial="a",
+            **pool,
+        )
+    )
+
+
+def failed(ran: Ran) -> list[float]:
+    """When the requests came that were not served; all of them were told so at once."""
+    unserved = [row for row in ran.requests if row["http_status"] != 200]
+    for row in unserved:
+        assert (row["http_status"], row["reason"]) == (502, "all_backends_failed")
+        assert row["end_s"] == row["arrival_s"]
+    return [row["arrival_s"] for row in unserved]
+
+
+def test_c53_the_resident_is_evicted() -> None:
+    """C53: residency would only change by swaps, and all later requests fail."""
+    ran = evicted()
+    assert failed(ran) == [100]
+    assert {row["dispatch_s"] for row in ran.requests[101:132]} == {131}
+    assert [ttft_s(row) for row in ran.requests[132:]] == [0.5] * 8
+    assert ran.swaps == [(None, "a", 101, 131, "completed")]
+    assert [row["error"] for row in ran.failed_attempts] == ["connection_refused"]
+
+
+@pytest.mark.parametrize("at_s", [100, 100.75, 101.75, 102.75, 103.75, 104.75])
+def test_c53_without_the_trigger_at_most_five_fail(at_s: float) -> None:
+    """C53: the proxy would believe for longer than 5 s what is not true any more."""
+    ran = evicted(at_s, recheckOnError=False)
+    assert len(failed(ran)) <= 5
+    assert len(ran.swaps) == 1
+    assert ran.requests[-1]["http_status"] == 200
+
+
+def test_c53_quarantine_as_in_the_source() -> None:
+    """C53: a pooled member would be avoided for 15 s, or not be when that is asked for."""
+    assert failed(evicted(quarantinePooled=True)) == list(range(100, 115))
+
+
+def test_c53_requests_in_the_pod_break_off() -> None:
+    """C53: one that has got no token yet would not go to the next backend, one that has would."""
+    ran = Ran(
+        pooled(
+            PAIR,
+            ask("a", 0, 100),
+            ask("a", 9.5, 100),
+            rules={"a": ["a", "x"]},
+            others=("x",),
+            events=({"at": 10, "kind": "pod-lost", "backend": "a"},),
+            initial="a",
+        )
+    )
+    begun, waiting = ran.requests
+    assert (begun["status"], begun["reason"], begun["end_s"]) == ("failed", "connection_lost", 10)
+    assert begun["http_status"] is None
+    assert (waiting["backend"], waiting["dispatch_s"], waiting["http_status"]) == ("x", 10, 200)
+
+
+def failing_twice(*rows: dict[str, Any], **pool: Any) -> dict[str, Any]:
+    """C54: B's loads fail after 20 s, twice."""
+    return pooled(
+        PAIR,
+        *rows,
+        events=({"at": 0, "kind": "load-failure", "backend": "b", "after": 20, "loads": 2},),
+        initial="a",
+        **pool,
+    )
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_c54_failure_to_load(reload: bool) -> None:
+    """C54: a failed member would stay failed, or be tried again and again at one instant."""
+    scenario = failing_twice(*(ask("b", at_s) for at_s in (0, 40, 80)), reloadIncumbent=reload)
+    ran = Ran(scenario)
+    assert ran.answers == [
+        (502, "all_backends_failed", 20),
+        (502, "all_backends_failed", 60),
+        (200, None, 112),
+    ]
+    assert ran.requests[2]["dispatch_s"] == 110
+    assert retry_after_s(scenario) == [None] * 3
+    assert [row["error"] for row in ran.failed_attempts] == ["swap_failed"] * 2
+    to_b = [swap for swap in ran.swaps if swap[1] == "b"]
+    assert [(start_s, end_s, result) for _, _, start_s, end_s, result in to_b] == [
+        (0, 20, "error"),
+        (40, 60, "error"),
+        (80, 110, "completed"),
+    ]
+    to_a = [swap[2:] for swap in ran.swaps if swap[1] == "a"]
+    assert to_a == [(20, 40, "cancelled")] * reload
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_c54_another_member_after_a_failure(reload: bool) -> None:
+    """C54: the pool would be stuck in its failure."""
+    ran = Ran(failing_twice(ask("b", 0), ask("a", 25), ask("b", 80), reloadIncumbent=reload))
+    error = "all_backends_failed"
+    # What is loaded again of itself has been loading since 20 s.
+    served_s = 52 if reload else 57
+    assert ran.answers == [(502, error, 20), (200, None, served_s), (502, error, 100)]
+
+
+def test_c54_the_only_client_leaves() -> None:
+    """C54: the load would go on for nobody, count as a failure, or leave the pool occupied."""
+    ran = Ran(failing_twice(ask("b", 0, cancel=5), ask("a", 50)))
+    assert ran.answers == [(499, "client_closed", 5), (200, None, 82)]
+    assert ran.swaps == [("a", "b", 0, 5, "cancelled"), (None, "a", 50, 80, "completed")]
+    assert [row["result"] for row in ran.rows("hold")] == ["cancelled", "granted"]
+
+
+def test_c54_another_one_waits() -> None:
+    """C54: the first of two clients would take the load with it."""
+    ran = Ran(pooled(PAIR, ask("b", 0, cancel=5), ask("b", 3), initial="a"))
+    assert ran.answers == [(499, "client_closed", 5), (200, None, 32)]
+    assert ran.swaps == [("a", "b", 0, 30, "completed")]
+
+
+def test_c54_a_load_above_its_limit() -> None:
+    """C54: the load would succeed, or be tried again without anybody asking for it."""
+    ran = Ran(
+        pooled(
+            {"a": 16, "b": {"load": 16, "loadLimit": 15}},
+            ask("b", 0),
+            ask("b", 100),
+            ask("a", 200),
+            initial="a",
+        )
+    )
+    assert ran.answers == [
+        (502, "all_backends_failed", 15),
+        (502, "all_backends_failed", 115),
+        (200, None, 218),
+    ]
+    assert [swap[4] for swap in ran.swaps] == ["error", "error", "completed"]
+
+
+def test_what_happens_to_a_backend_that_nothing_leads_to() -> None:
+    """A variant with other rules and the same events would end in a traceback."""
+    events = (
+        {"at": 1, "kind": "backend-errors", "backend": "x", "for": 1},
+        {"at": 1, "kind": "pod-lost", "backend": "x", "for": 1},
+    )
+    scenario = pooled(PAIR, ask("a", 0, 5), others=("x",), events=events, initial="a")
+    assert Ran(scenario).answers == [(200, None, 5)]
