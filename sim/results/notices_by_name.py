@@ -44,7 +44,8 @@ def fell_through_only(
 def of_pools(facts: RunFacts, tables: Tables, summary: dict[str, Any]) -> Iterator[str]:
     """Pools that were busy with themselves, and members that were wanted in vain."""
     columns, window = PoolColumns.of(tables.pools), Window.of(facts)
-    wanted = ~columns.kind.equal("swap") & window.contains(columns.start_s)
+    wanted = columns.kind.equal("hold") | columns.kind.equal("skip")
+    wanted &= window.contains(columns.start_s)
     for pool, figures in summary.get("pool", {}).items():
         swapping = figures["swapping_ratio"] or 0.0
         if swapping > MOSTLY_SWAPPING:

@@ -65,32 +65,51 @@ class Stay(NamedTuple):
 
 
 def stays(columns: PoolColumns, pool: str, end_s: float) -> list[Stay]:
-    """Who was resident when, up to the end of the run, as the swaps of the pool tell it.
+    """Who was resident when, up to the end of the run, as the rows of the pool tell it.
 
-    A pod that is lost is no swap: it stays here until the next one begins. Of a
-    pool without swaps nothing is known.
+    In order of their ends. Of a member that never came or went nothing is known.
     """
     found: list[Stay] = []
-    resident, since_s = None, 0.0
-    for row in np.flatnonzero(columns.swaps(pool)).tolist():
-        before, begins_s = _word(columns.from_member, row), float(columns.start_s[row])
-        if not found and resident is None and before is not None:
-            resident = before
-        drained_s = columns.drain_s[row]
-        # A phase is written down when it is over, so a drain that is cut short ends the swap.
-        left = ~np.isnan(columns.unload_s[row]) or ~np.isnan(columns.load_s[row])
-        left |= bool(~np.isnan(drained_s) and np.isnan(columns.end_s[row]))
-        gone = before is None or left
-        if resident is not None and gone:
-            found.append(Stay(resident, since_s, begins_s + float(np.nan_to_num(drained_s))))
-            resident = None
-        if _word(columns.result, row) == "completed":
-            if resident is None:
-                since_s = float(columns.end_s[row])
-            resident = _word(columns.member, row)
-    if resident is not None:
-        found.append(Stay(resident, since_s, end_s))
-    return found
+    since_s: dict[str, float] = {}
+    moves = columns.pool.equal(pool) & (columns.kind.equal("swap") | columns.kind.equal("unload"))
+    for _, row, comes in _moves(columns, np.flatnonzero(moves).tolist()):
+        member = _word(columns.member, row)
+        if comes:
+            since_s.setdefault(str(member), float(columns.end_s[row]))
+            continue
+        is_swap = _word(columns.kind, row) == "swap"
+        gone = str(_word(columns.from_member, row) if is_swap else member)
+        # Who was there at the start has come with no row.
+        first = all(stay.member != gone for stay in found)
+        begun_s = since_s.pop(gone, 0.0 if first else None)
+        if begun_s is not None:
+            left_s = columns.start_s[row] + np.nan_to_num(columns.drain_s[row])
+            found.append(Stay(gone, begun_s, float(left_s)))
+    return [*found, *(Stay(member, begun_s, end_s) for member, begun_s in since_s.items())]
+
+
+def _moves(columns: PoolColumns, rows: list[int]) -> list[tuple[float, int, bool]]:
+    """When which row has a member come or go, in order of time; goings first at one instant."""
+    moves = []
+    for row in rows:
+        start_s, drain_s = float(columns.start_s[row]), float(columns.drain_s[row])
+        if _has_left(columns, row):
+            moves.append((start_s + float(np.nan_to_num(drain_s)), row, False))
+        if _word(columns.kind, row) == "swap" and _word(columns.result, row) == "completed":
+            moves.append((float(columns.end_s[row]), row, True))
+    return sorted(moves, key=lambda move: (move[0], move[2], move[1]))
+
+
+def _has_left(columns: PoolColumns, row: int) -> bool:
+    """Whether the member that a row replaces or unloads was drained."""
+    if _word(columns.kind, row) == "unload":
+        return not np.isnan(columns.drain_s[row]) or _word(columns.cause, row) == "lost"
+    if _word(columns.from_member, row) is None:
+        return False
+    # A phase is written down when it is over, so a drain that is cut short ends the swap.
+    unloaded = not np.isnan(columns.unload_s[row]) or not np.isnan(columns.load_s[row])
+    is_unloading = not np.isnan(columns.drain_s[row]) and np.isnan(columns.end_s[row])
+    return bool(unloaded or is_unloading)
 
 
 def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:

@@ -128,11 +128,17 @@ RETRIES: Final = (
 
 POOLS: Final = (
     text("pool", "name of the pool"),
-    text("kind", "hold (an attempt for a member), skip (of a busy pool) or swap"),
-    number("request_id", "", "row of the requests table; null for swaps", nullable=True),
-    text("member", "member that is wanted or loaded"),
-    text("from_member", "member that it replaces; null for a cold pool", nullable=True),
-    text("cause", "of a swap: request, reclaim or initial", nullable=True),
+    text("kind", "hold (an attempt for a member), skip (of a busy pool), swap or unload"),
+    number(
+        "request_id", "", "row of the requests table; null for swaps and unloads", nullable=True
+    ),
+    text("member", "member that is wanted, loaded or unloaded"),
+    text("from_member", "of a swap: the first member that it evicts; null for none", nullable=True),
+    text(
+        "cause",
+        "of a swap: request, reclaim or initial; of an unload: idle, evicted or lost",
+        nullable=True,
+    ),
     time("start_s", "begin"),
     time("end_s", "end; null while it goes on", nullable=True),
     text("result", "of a hold granted, or why not; of a swap completed, or why not", True),

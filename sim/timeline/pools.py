@@ -22,10 +22,11 @@ def draw_pools(trace: Trace, result: RunResult, excerpt: Excerpt) -> None:
     rows = arrow.rows(table, excerpt.rows(table, "start_s", "end_s"))
     for pool in result.facts.pools:
         process = trace.process(f"pool {pool}")
-        resident = trace.track(process, "resident")
-        for stay in stays(columns, pool, result.facts.end_s):
+        resident = Lanes(trace, process, "resident")
+        for stay in sorted(stays(columns, pool, result.facts.end_s), key=lambda one: one.start_s):
             if excerpt.meets(stay.start_s, stay.end_s):
-                trace.slice(resident, stay.member, excerpt.clipped_us(stay.start_s, stay.end_s))
+                interval_us = excerpt.clipped_us(stay.start_s, stay.end_s)
+                trace.slice(resident.track(interval_us), stay.member, interval_us)
         mine = [row for row in rows if row["pool"] == pool]
         _draw_swaps(trace, process, mine, result.facts.end_s, excerpt)
         _draw_holds(trace, process, mine, result.facts.end_s, excerpt)
@@ -35,11 +36,12 @@ def _draw_swaps(
     trace: Trace, process: int, rows: Iterable[Row], run_end_s: float, excerpt: Excerpt
 ) -> None:
     """Changes of hands with their phases inside; skips where they happened."""
-    track = trace.track(process, "swaps")
+    lanes = Lanes(trace, process, "swaps")
     for row in rows:
         start_s = row["start_s"]
         if row["kind"] == "skip":
-            at_us, _ = excerpt.clipped_us(start_s, start_s)
+            interval_us = excerpt.clipped_us(start_s, start_s)
+            at_us, track = interval_us[0], lanes.track(interval_us)
             trace.instant(track, f"request {row['request_id']} skips {row['member']}", at_us)
         if row["kind"] != "swap":
             continue
@@ -48,7 +50,9 @@ def _draw_swaps(
         if row["result"] not in (None, "completed"):
             name += f" ({row['result']})"
         args = {"cause": row["cause"], "start_s": start_s, "swap_s": round(end_s - start_s, 6)}
-        trace.slice(track, name, excerpt.clipped_us(start_s, end_s), args)
+        interval_us = excerpt.clipped_us(start_s, end_s)
+        track = lanes.track(interval_us)
+        trace.slice(track, name, interval_us, args)
         for phase in PHASES:
             phase_s = row[f"{phase}_s"]
             over_s = min(start_s + (phase_s or 0.0), end_s)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.ports import PodTotals
+from sim.ports import PodTotals, PoolEvent
 from sim.results.metrics import flatten
 from sim.results.pools import PoolColumns, Stay, stays
 from tests.results.builders import Book, facts, pooled_facts, pooled_run
@@ -121,9 +121,22 @@ def test_a_swap_that_the_end_of_the_run_cuts_short(drain_s: float | None, last: 
     assert resident(book) == last
 
 
-def test_a_member_that_was_lost_is_shown_up_to_the_next_swap() -> None:
-    """Two members would be shown in one place."""
+def test_a_member_that_was_lost_is_gone_at_once() -> None:
+    """It would be shown until the next swap begins, or two in one place."""
     book = Book()
     book.swap(0.0, "a", end_s=5.0, phases_s=(None, None, 5.0))
+    book.recorder.pool_events.append(PoolEvent.lost("desk", "a", 30.0))
     book.swap(50.0, "b", end_s=60.0, phases_s=(None, None, 10.0))
-    assert resident(book) == [Stay("a", 5.0, 50.0), Stay("b", 60.0, 100.0)]
+    assert resident(book) == [Stay("a", 5.0, 30.0), Stay("b", 60.0, 100.0)]
+
+
+def test_members_may_be_there_beside_each_other() -> None:
+    """A load beside another would end its stay, or an unload be overlooked."""
+    book = Book()
+    book.swap(0.0, "a", end_s=5.0, phases_s=(None, None, 5.0))
+    book.swap(5.0, "b", end_s=20.0, phases_s=(None, None, 15.0))
+    idle = PoolEvent("unload", "desk", 40.0, "a", cause="idle")
+    idle.unloaded(42.0, 45.0)
+    book.recorder.pool_events.append(idle)
+    book.swap(50.0, "c", "b", 70.0, phases_s=(3.0, 7.0, 10.0))
+    assert resident(book) == [Stay("a", 5.0, 42.0), Stay("b", 20.0, 53.0), Stay("c", 70.0, 100.0)]
