@@ -178,5 +178,8 @@ class Cluster:
                 name: {member: self._plant.pods[member][0].name for member in pool.members}
                 for name, pool in scenario.pools.items()
             },
+            shared_pools=tuple(
+                name for name, pool in scenario.pools.items() if not pool.at_most_one
+            ),
             restarts_s=restarts_s(scenario.events),
         )

@@ -17,10 +17,12 @@ RESULTS: Final = {
         PoolError.HOLD_BUDGET,
         PoolError.SWAP_DEADLINE,
         PoolError.SWAP_FAILED,
+        PoolError.CONCURRENCY_LIMIT,
         PoolError.PROXY_RESTART,
     ),
     "skip": (PoolError.INCUMBENT_BUSY,),
     "swap": ("completed", "deadline", "error", "cancelled"),
+    "unload": ("completed",),
 }
 """How each kind of row of the pools table may end."""
 
@@ -28,11 +30,14 @@ RESULTS: Final = {
 def pools_have_one_member_at_a_time(run: Evidence) -> Violations:
     """A pool changes hands once at a time; its members share the time that there is.
 
-    Each is down, loading or ready, and busy only while it is ready.
+    Each is down, loading or ready, and busy only while it is ready. Members of
+    shared pools need not follow each other.
     """
     facts = run.facts
     for pool, members in facts.pools.items():
-        yield from _swaps_follow_each_other(run.pools, pool)
+        is_shared = pool in facts.shared_pools
+        if not is_shared:
+            yield from _swaps_follow_each_other(run.pools, pool)
         spent_s = 0.0
         for member, pod in members.items():
             at = facts.pods.index(pod)
@@ -43,6 +48,7 @@ def pools_have_one_member_at_a_time(run: Evidence) -> Violations:
                 yield f"{pool}: {member} busy for {busy_s} s, ready for {ready_s} s"
         window_s = max(0.0, min(facts.window_end_s, facts.end_s) - facts.window_start_s)
         changes = sum(pod.loads for pod in facts.closed) + 1
+        window_s *= len(members) if is_shared else 1
         if facts.window_start_s <= facts.end_s and spent_s > window_s + TOLERANCE_S * changes:
             yield f"{pool}: members loading or ready for {spent_s} s of {window_s} s"
 
@@ -75,7 +81,8 @@ def holds_end_once(run: Evidence) -> Violations:
     yield from where("ended without a result, or not ended with one", ended == (result.codes < 0))
     yield from where("ended before it began", end_s < start_s - TOLERANCE_S)
     request, held = pools.whole("request_id"), kind.equal("hold")
-    unknown = ~kind.equal("swap") & ((request < 0) | (request >= run.requests.rows))
+    of_request = held | kind.equal("skip")
+    unknown = of_request & ((request < 0) | (request >= run.requests.rows))
     yield from where("a hold of no request", unknown)
     if not unknown.any():
         yield from _holds_of_requests(run, held, ended)

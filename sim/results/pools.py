@@ -70,22 +70,33 @@ def stays(columns: PoolColumns, pool: str, end_s: float) -> list[Stay]:
     In order of their ends. Of a member that never came or went nothing is known.
     """
     found: list[Stay] = []
-    since_s: dict[str, float] = {}
     moves = columns.pool.equal(pool) & (columns.kind.equal("swap") | columns.kind.equal("unload"))
-    for _, row, comes in _moves(columns, np.flatnonzero(moves).tolist()):
-        member = _word(columns.member, row)
+    rows = np.flatnonzero(moves).tolist()
+    since_s = dict.fromkeys(_there_at_the_start(columns, rows), 0.0)
+    for at_s, row, comes in _moves(columns, rows):
         if comes:
-            since_s.setdefault(str(member), float(columns.end_s[row]))
-            continue
-        is_swap = _word(columns.kind, row) == "swap"
-        gone = str(_word(columns.from_member, row) if is_swap else member)
-        # Who was there at the start has come with no row.
-        first = all(stay.member != gone for stay in found)
-        begun_s = since_s.pop(gone, 0.0 if first else None)
-        if begun_s is not None:
-            left_s = columns.start_s[row] + np.nan_to_num(columns.drain_s[row])
-            found.append(Stay(gone, begun_s, float(left_s)))
+            since_s.setdefault(str(_word(columns.member, row)), at_s)
+        elif (gone := str(_goes(columns, row))) in since_s:
+            found.append(Stay(gone, since_s.pop(gone), at_s))
     return [*found, *(Stay(member, begun_s, end_s) for member, begun_s in since_s.items())]
+
+
+def _goes(columns: PoolColumns, row: int) -> str | None:
+    """The member that a swap or an unload has go."""
+    is_swap = _word(columns.kind, row) == "swap"
+    return _word(columns.from_member if is_swap else columns.member, row)
+
+
+def _there_at_the_start(columns: PoolColumns, rows: list[int]) -> list[str]:
+    """Those that go before they have come."""
+    come: set[str | None] = set()
+    there = []
+    for row in rows:
+        gone = _goes(columns, row)
+        if gone is not None and gone not in come:
+            there.append(gone)
+        come |= {gone, _word(columns.member, row)}
+    return there
 
 
 def _moves(columns: PoolColumns, rows: list[int]) -> list[tuple[float, int, bool]]:

@@ -129,11 +129,9 @@ RETRIES: Final = (
 POOLS: Final = (
     text("pool", "name of the pool"),
     text("kind", "hold (an attempt for a member), skip (of a busy pool), swap or unload"),
-    number(
-        "request_id", "", "row of the requests table; null for swaps and unloads", nullable=True
-    ),
+    number("request_id", "", "row of the requests table; null for swaps, unloads", nullable=True),
     text("member", "member that is wanted, loaded or unloaded"),
-    text("from_member", "of a swap: the first member that it evicts; null for none", nullable=True),
+    text("from_member", "of a swap: the first member that it evicts, or none", nullable=True),
     text(
         "cause",
         "of a swap: request, reclaim or initial; of an unload: idle, evicted or lost",

@@ -31,7 +31,7 @@ class RouterSide:
 
 
 class Pool(Model):
-    """Members that cannot all be in memory at once.
+    """Members that share the memory of the same GPUs.
 
     A kind of pool is a subclass with its settings and a ``kind`` of its own,
     bound to its implementation, a ``sim.ports.PoolPort``, by
@@ -50,6 +50,11 @@ class Pool(Model):
     def router_side(self) -> RouterSide:
         """How the router treats the members."""
         return RouterSide()
+
+    @property
+    def at_most_one(self) -> bool:
+        """Whether no two members are ever in memory, or loading, together."""
+        return True
 
     def resident_bytes(self, engines: Mapping[str, Engine]) -> dict[str, float]:
         """What each member takes of the memory that they share, given its engine.
