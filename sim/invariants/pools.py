@@ -28,16 +28,12 @@ RESULTS: Final = {
 
 
 def pools_have_one_member_at_a_time(run: Evidence) -> Violations:
-    """A pool changes hands once at a time; its members share the time that there is.
+    """An exclusive pool changes hands once at a time; its members share the time that there is.
 
-    Each is down, loading or ready, and busy only while it is ready. Members of
-    shared pools need not follow each other.
+    Those of any pool are down, loading or ready, and busy only while they are ready.
     """
     facts = run.facts
     for pool, members in facts.pools.items():
-        is_shared = pool in facts.shared_pools
-        if not is_shared:
-            yield from _swaps_follow_each_other(run.pools, pool)
         spent_s = 0.0
         for member, pod in members.items():
             at = facts.pods.index(pod)
@@ -46,9 +42,11 @@ def pools_have_one_member_at_a_time(run: Evidence) -> Violations:
             spent_s += ready_s + _loading_s(opened, closed)
             if busy_s > ready_s + TOLERANCE_S * (1 + closed.loads):
                 yield f"{pool}: {member} busy for {busy_s} s, ready for {ready_s} s"
+        if pool not in facts.exclusive_pools:
+            continue
+        yield from _swaps_follow_each_other(run.pools, pool)
         window_s = max(0.0, min(facts.window_end_s, facts.end_s) - facts.window_start_s)
         changes = sum(pod.loads for pod in facts.closed) + 1
-        window_s *= len(members) if is_shared else 1
         if facts.window_start_s <= facts.end_s and spent_s > window_s + TOLERANCE_S * changes:
             yield f"{pool}: members loading or ready for {spent_s} s of {window_s} s"
 

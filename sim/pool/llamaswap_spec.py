@@ -103,12 +103,6 @@ class LlamaSwapPool(Pool):
         default = Group(members=rest) if rest else None
         return {name: grouped.get(name, default) or grouped[name] for name in self.members}
 
-    @property
-    def at_most_one(self) -> bool:
-        """Whether every member unloads every other."""
-        names = self.members
-        return all(self.unloads(one, other) for one in names for other in names if one != other)
-
     def ttl_s(self, member: str) -> float | None:
         """Seconds of idleness after which ``member`` is unloaded; None for never."""
         own = self.members[member].ttl

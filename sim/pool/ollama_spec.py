@@ -90,11 +90,6 @@ class OllamaPool(Pool):
         refuse(problems)
         return self
 
-    @property
-    def at_most_one(self) -> bool:
-        """Whether there may be no second one."""
-        return self.max_loaded_models == 1
-
     def keep_alive_s(self, member: str) -> float:
         """Seconds of idleness after which ``member`` is unloaded; infinite for never."""
         own = self.members[member]

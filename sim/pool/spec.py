@@ -59,6 +59,7 @@ class ExclusiveSlot(Pool):
     """One slot whose members take turns: what kinds of such pools have in common."""
 
     knows_if_idle: ClassVar[bool] = True
+    exclusive: ClassVar[bool] = True
 
     swap_policy: Literal["sticky", "reclaim"] = Field(
         default="sticky",

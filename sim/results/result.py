@@ -22,8 +22,7 @@ class RunFacts:
     when there are none. ``has_home`` says whether the policy's spills mean
     something. ``workload_counts`` are facts about the input, by workload.
     ``rules`` are the backends of each rule in order, ``pools`` the pods of the
-    members of each pool, ``shared_pools`` those whose members may be in memory
-    together, ``restarts_s`` when the proxy restarted.
+    members of each pool, ``restarts_s`` when the proxy restarted.
     """
 
     scenario: str
@@ -44,7 +43,7 @@ class RunFacts:
     workload_counts: dict[str, dict[str, int]] = field(default_factory=dict)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
-    shared_pools: tuple[str, ...] = ()
+    exclusive_pools: tuple[str, ...] = ()
     restarts_s: tuple[float, ...] = ()
 
 

@@ -65,21 +65,17 @@ class Routes:
     def _find(self, model: str, headers: Mapping[str, str]) -> Route | None:
         headers = {name.lower(): value for name, value in headers.items()}
         for match, route in self._rules:
-            if route is not None and matches(match, model, headers):
+            if route.targets and matches(match, model, headers):
                 return route
         by_name = self._router.default_route_strategy == "BackendNameMatch"
         if by_name and model in self._upstreams:
             return self._single(model)
         return self._default
 
-    def _route(self, rule: Rule) -> Route | None:
-        """The way through a rule; None if none of its backends has the capabilities it asks for."""
-        wanted = set(rule.match.required_capabilities)
-        if not any(wanted <= set(self._backends[name].capabilities) for name in rule.backends):
-            return None
+    def _route(self, rule: Rule) -> Route:
         targets = tuple(
             Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
-            for name in rule.backends
+            for name in backends_of(rule, self._backends)
         )
         return Route(rule.name, targets, rule.pool_activation == "IfIdle", rule.fail_closed)
 
@@ -94,6 +90,13 @@ class Routes:
                 return timeout_s
         general_s = self._router.proxy.response_header_timeout
         return inf if general_s is None else general_s
+
+
+def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
+    """The backends of a rule, in order; none if not one of them can do all that it requires."""
+    wanted = set(rule.match.required_capabilities)
+    able = any(wanted <= set(backends[name].capabilities) for name in rule.backends)
+    return rule.backends if able else ()
 
 
 def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:

@@ -41,6 +41,9 @@ class Pool(Model):
     knows_if_idle: ClassVar[bool] = False
     """Whether an attempt may be skipped: rules with ``poolActivation: IfIdle``."""
 
+    exclusive: ClassVar[bool] = False
+    """Whether no more than one member is loaded at a time, whatever the settings."""
+
     kind: str = "model-pool"
     members: Mapping[Name, Member] = Field(
         min_length=1, description="Names of backends, each of one pod, and how they are loaded."
@@ -50,11 +53,6 @@ class Pool(Model):
     def router_side(self) -> RouterSide:
         """How the router treats the members."""
         return RouterSide()
-
-    @property
-    def at_most_one(self) -> bool:
-        """Whether no two members are ever in memory, or loading, together."""
-        return True
 
     def resident_bytes(self, engines: Mapping[str, Engine]) -> dict[str, float]:
         """What each member takes of the memory that they share, given its engine.

@@ -20,7 +20,8 @@ def reachable(scenario: Scenario) -> list[str]:
 
 def engines_of(scenario: Scenario, pool: Pool) -> dict[str, Engine]:
     """The engine of each member, as far as there is one."""
-    named = {name: scenario.backends[name].engine for name in pool.members}
+    backends = scenario.backends
+    named = {name: backends[name].engine for name in pool.members if name in backends}
     engines = scenario.engines
     return {name: engines[engine] for name, engine in named.items() if engine in engines}
 
