@@ -152,8 +152,9 @@ class PoolEvent:
 
     It is recorded when it begins and filled in when it ends. ``member`` is the
     one that is wanted or loaded, ``cause`` that of a swap: ``request``,
-    ``reclaim`` or ``initial``; of an unload, for which nothing else is loaded,
-    ``idle``. ``from_member`` is the first that a swap evicts. ``result`` of a hold is ``granted``,
+    ``reclaim`` or ``initial``; that of an unload, after which nothing is loaded
+    for it, ``idle``, ``evicted`` (beside the one that a swap names) or ``lost``.
+    ``from_member`` is the first that a swap evicts. ``result`` of a hold is ``granted``,
     ``cancelled`` or a ``PoolError``, of a swap ``completed``, ``deadline``,
     ``error`` or ``cancelled``, of an unload ``completed``.
     """
@@ -170,6 +171,13 @@ class PoolEvent:
     drain_s: float | None = None
     unload_s: float | None = None
     load_s: float | None = None
+
+    @staticmethod
+    def lost(pool: str, member: str, now_s: float) -> "PoolEvent":
+        """The pod of a member that was ready has gone by itself."""
+        return PoolEvent(
+            "unload", pool, now_s, member, cause="lost", end_s=now_s, result="completed"
+        )
 
     def unloaded(self, drained_s: float, end_s: float) -> None:
         """An unload is over, whose member had nobody any more since ``drained_s``."""

@@ -13,7 +13,7 @@ from sim.pool.rounds import Rounds
 from sim.pool.slot import Slot, SlotTiming
 from sim.pool.spec import ExclusiveSlot, ModelPool
 from sim.pool.swaps import SwapBound, Swaps
-from sim.ports import Activation, PoolContext, ProcessPort
+from sim.ports import Activation, PoolContext, PoolEvent, ProcessPort
 from sim.registry import family
 from sim.request import PoolError
 
@@ -35,6 +35,7 @@ class Activator:
         context: PoolContext,
         decision: Callable[[Belief], Decision] | None = None,
     ) -> None:
+        self._name = name
         self._spec = spec
         self._kernel = context.kernel
         self._events = context.events
@@ -147,7 +148,8 @@ class Activator:
 
     def lost(self, member: str) -> None:
         """The pod of ``member`` is gone; the proxy will find out."""
-        self._slot.lost(member)
+        if self._slot.lost(member):
+            self._events.append(PoolEvent.lost(self._name, member, self._kernel.now_s))
 
     # -- decisions ------------------------------------------------------------------------
 

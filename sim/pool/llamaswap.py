@@ -6,6 +6,7 @@ is up to clients (policies, "llama-swap"; ``internal/router/scheduler/fifo.go``)
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from sim.pool.attempts import Attempts
 from sim.pool.idleness import Idleness
@@ -63,8 +64,8 @@ class LlamaSwap:
         self._rounds = Rounds(self._attempts.waits, self._act)
         self._active: dict[str, _Swap] = {}  # by target
         self._served: dict[Activation, None] = {}  # by a swap that is over: nobody comes before
-        self._expiring: dict[str, PoolEvent] = {}
-        self._idleness = Idleness(context.kernel, self._expired)
+        self._ending: dict[str, PoolEvent] = {}
+        self._idleness = Idleness(context.kernel, partial(self._end, cause="idle"))
 
     # -- the proxy ------------------------------------------------------------------------
 
@@ -115,6 +116,8 @@ class LlamaSwap:
 
     def lost(self, member: str) -> None:
         """The process of ``member`` has ended."""
+        if self._runners[member].ready:
+            self._events.append(PoolEvent.lost(self._name, member, self._kernel.now_s))
         self._runners[member].lost()
         self._watch(member)
         self._decide()
@@ -184,16 +187,15 @@ class LlamaSwap:
         self._events.append(event)
         swap = self._active[member] = _Swap(member, evicted, event)
         for other in evicted:
-            self._idleness.end(other)
             if self._runners[other].ready:
-                self._runners[other].stop(self._spec.unload_timeout)
+                self._end(other, None if other == event.from_member else "evicted")
         self._idleness.end(member)
         self._go_on(swap)
 
     def _stopped(self, member: str) -> None:
         """A member is down, evicted or expired."""
-        if member in self._expiring:
-            self._expiring.pop(member).unloaded(self._runners[member].drained_s, self._kernel.now_s)
+        if member in self._ending:
+            self._ending.pop(member).unloaded(self._runners[member].drained_s, self._kernel.now_s)
         for swap in list(self._active.values()):
             if not swap.loading and member in (swap.target, *swap.evicted):
                 self._go_on(swap)
@@ -245,8 +247,11 @@ class LlamaSwap:
         else:
             self._idleness.begin(member, ttl_s)
 
-    def _expired(self, member: str) -> None:
-        event = PoolEvent("unload", self._name, self._kernel.now_s, member, cause="idle")
-        self._events.append(event)
-        self._expiring[member] = event
+    def _end(self, member: str, cause: str | None) -> None:
+        """It stops; there is a row for it unless that of a swap names it."""
+        self._idleness.end(member)
+        if cause is not None:
+            event = PoolEvent("unload", self._name, self._kernel.now_s, member, cause=cause)
+            self._events.append(event)
+            self._ending[member] = event
         self._runners[member].stop(self._spec.unload_timeout)

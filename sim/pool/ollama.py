@@ -67,7 +67,7 @@ class Ollama:
         self._attempts = Attempts(name, context.kernel, context.events, spec.members)
         self._rounds = Rounds(self._attempts.waits, self._act)
         self._idleness = Idleness(context.kernel, self._end)
-        self._expiring: dict[str, PoolEvent] = {}
+        self._ending: dict[str, PoolEvent] = {}
         self._pending: dict[Activation, None] = {}  # those that wait for no model that is there
         self._turn: _Turn | None = None
 
@@ -133,6 +133,7 @@ class Ollama:
         was_ready = self._runners[member].ready
         self._runners[member].lost()
         if was_ready:
+            self._events.append(PoolEvent.lost(self._name, member, self._kernel.now_s))
             self._idleness.end(member)
             self._queue_again(member)
             self._memory.leave(member, self._kernel.now_s)
@@ -276,18 +277,24 @@ class Ollama:
             self._idleness.begin(member, self._keep_alive_s[member])
 
     def _end(self, member: str) -> None:
-        """It ends, for the turn or because nobody has needed it for so long."""
+        """It ends, for the turn or because nobody has needed it for so long.
+
+        There is a row for it unless that of a swap names it.
+        """
         self._idleness.end(member)
-        if self._turn is None or self._turn.victim != member:
-            event = PoolEvent("unload", self._name, self._kernel.now_s, member, cause="idle")
+        turn = self._turn
+        is_victim = turn is not None and turn.victim == member
+        if turn is None or not is_victim or turn.event.from_member != member:
+            cause = "evicted" if is_victim else "idle"
+            event = PoolEvent("unload", self._name, self._kernel.now_s, member, cause=cause)
             self._events.append(event)
-            self._expiring[member] = event
+            self._ending[member] = event
         self._runners[member].stop()
 
     def _stopped(self, member: str) -> None:
         drained_s = self._runners[member].drained_s
-        if member in self._expiring:
-            self._expiring.pop(member).unloaded(drained_s, self._kernel.now_s)
+        if member in self._ending:
+            self._ending.pop(member).unloaded(drained_s, self._kernel.now_s)
         self._memory.leave(member, drained_s)
 
     def _settled(self, member: str) -> None:

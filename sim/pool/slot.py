@@ -122,15 +122,19 @@ class Slot:
             self._loading = None
             loading.cancel()
 
-    def lost(self, member: str) -> None:
-        """The pod of ``member`` is gone; its process has been stopped already."""
+    def lost(self, member: str) -> bool:
+        """The pod of ``member`` is gone; its process has been stopped already.
+
+        Returns whether it was resident, and not about to be swapped out.
+        """
         if self._loading is not None and self._loading[0] == member:
             self._loading[1].lost()
         elif member == self._occupant:
-            if self._drain is not None:
-                self._drain.lost()
-            else:
+            if self._drain is None:
                 self._occupant = None
+                return True
+            self._drain.lost()
+        return False
 
     def _drained(self) -> None:
         assert self._change is not None and self._occupant is not None

@@ -103,5 +103,5 @@ class RunResult:
 
     @property
     def pools(self) -> "pd.DataFrame":
-        """One row per hold, skip and swap of the model pools."""
+        """One row per hold, skip, swap and unload of the model pools."""
         return arrow.data_frame(self.tables.pools)

@@ -183,7 +183,7 @@ def retries_table(retries: Sequence[Retry]) -> Table:
 
 
 def pools_table(events: Sequence[PoolEvent]) -> Table:
-    """One row per hold, skip and swap, in order of their beginnings."""
+    """One row per hold, skip, swap and unload, in order of their beginnings."""
     columns = {
         "pool": _texts([event.pool for event in events]),
         "kind": _texts([event.kind for event in events]),

@@ -128,16 +128,15 @@ RETRIES: Final = (
 
 POOLS: Final = (
     text("pool", "name of the pool"),
+    text("kind", "hold (an attempt for a member), skip (of a busy pool), swap or unload"),
+    number("request_id", "", "row of the requests table; null for swaps, unloads", nullable=True),
+    text("member", "member that is wanted, loaded or unloaded"),
+    text("from_member", "of a swap: the first member that it evicts, or none", nullable=True),
     text(
-        "kind",
-        "hold (an attempt for a member), skip (of a busy pool), swap or unload",
+        "cause",
+        "of a swap: request, reclaim or initial; of an unload: idle, evicted or lost",
+        nullable=True,
     ),
-    number(
-        "request_id", "", "row of the requests table; null unless held or skipped", nullable=True
-    ),
-    text("member", "member that is wanted or loaded"),
-    text("from_member", "member that it replaces; null for a cold pool", nullable=True),
-    text("cause", "of a swap: request, reclaim or initial", nullable=True),
     time("start_s", "begin"),
     time("end_s", "end; null while it goes on", nullable=True),
     text("result", "of a hold granted, or why not; of a swap completed, or why not", True),

@@ -31,7 +31,7 @@ class RouterSide:
 
 
 class Pool(Model):
-    """Members that cannot all be in memory at once.
+    """Members that share the memory of the same GPUs.
 
     A kind of pool is a subclass with its settings and a ``kind`` of its own,
     bound to its implementation, a ``sim.ports.PoolPort``, by
