@@ -1,9 +1,9 @@
-"""Deliberate faults of one line in engine, cache and pools, each of which the suite must catch.
+"""Deliberate faults of one line in engine, cache, router, pools: the suite must catch each.
 
 ``python -m tests.mutations`` puts them in one by one.
 """
 
-from tests.mutations import admission, cache, duration, lives, pool, reports, scheduler
+from tests.mutations import admission, cache, duration, lives, pool, reports, router, scheduler
 from tests.mutations.fault import Fault as Fault
 
 FAULTS = (
@@ -14,4 +14,5 @@ FAULTS = (
     *duration.FAULTS,
     *lives.FAULTS,
     *pool.FAULTS,
+    *router.FAULTS,
 )
