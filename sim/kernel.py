@@ -64,6 +64,7 @@ class Kernel(simpy.Environment):
         self.phase = -1
         self.events = 0
         self._stopped = False
+        self._looked = (-1.0, 0)  # a time and an order before which nothing more was due then
 
     def at(self, time_s: float, order: int, callback: Callback) -> None:
         """Call ``callback`` at ``time_s``, after lower and before higher ``order``.
@@ -80,13 +81,27 @@ class Kernel(simpy.Environment):
         """
 
         def run() -> None:
-            due_s = self._due_before(order)
-            if due_s is None:
+            if not self.postponed(order, run):
                 callback()
-            else:
-                self.at(due_s, order, run)
 
         self.at(max(instant(time_s), self.now_s), order, run)
+
+    def postponed(self, order: int, callback: Callback) -> bool:
+        """Put ``callback``, whose turn it is, behind what is due before it; False if nothing is.
+
+        What is due before it belongs to the present instant and has a lower ``order``.
+        """
+        heap = self._heap
+        if not heap or heap[0][0] >= self.now_s + BOUNDARY_TOLERANCE_S:
+            return False
+        if self._looked == (self.now_s, order):
+            return False  # all else at this instant: nothing was due the last time
+        due_s = self._due_before(order)
+        if due_s is None:
+            self._looked = self.now_s, order
+            return False
+        self.at(due_s, order, callback)
+        return True
 
     def _due_before(self, order: int) -> float | None:
         """When an event is due that belongs to the present instant and comes before ``order``."""

@@ -148,13 +148,14 @@ class ProcessPort(Protocol):
 
 @dataclass(slots=True, eq=False)
 class PoolEvent:
-    """A hold, a skip or a swap of a pool: one row of the pools table.
+    """A hold, a skip, a swap or an unload of a pool: one row of the pools table.
 
     It is recorded when it begins and filled in when it ends. ``member`` is the
     one that is wanted or loaded, ``cause`` that of a swap: ``request``,
-    ``reclaim`` or ``initial``. ``result`` of a hold is ``granted``,
+    ``reclaim`` or ``initial``; of an unload, for which nothing else is loaded,
+    ``idle``. ``from_member`` is the first that a swap evicts. ``result`` of a hold is ``granted``,
     ``cancelled`` or a ``PoolError``, of a swap ``completed``, ``deadline``,
-    ``error`` or ``cancelled``.
+    ``error`` or ``cancelled``, of an unload ``completed``.
     """
 
     kind: str
@@ -169,6 +170,13 @@ class PoolEvent:
     drain_s: float | None = None
     unload_s: float | None = None
     load_s: float | None = None
+
+    def unloaded(self, drained_s: float, end_s: float) -> None:
+        """An unload is over, whose member had nobody any more since ``drained_s``."""
+        self.drain_s = drained_s - self.start_s
+        self.unload_s = end_s - drained_s
+        self.end_s = end_s
+        self.result = "completed"
 
 
 @dataclass(slots=True, eq=False)
@@ -223,8 +231,9 @@ class PoolContext:
     """What a pool is given: the clock, where rows go, its random streams, its members.
 
     ``processes`` and ``unload_s`` and ``load_s`` (how long it takes when it
-    works) are by member, in the order of the scenario. ``header_timeout_s`` is
-    the proxy's, infinite for none.
+    works) are by member, in the order of the scenario, ``resident_bytes`` too
+    where the pool asks for it. ``header_timeout_s`` is the proxy's, infinite for
+    none.
     """
 
     kernel: Kernel
@@ -234,6 +243,7 @@ class PoolContext:
     unload_s: Mapping[str, float]
     load_s: Mapping[str, float]
     header_timeout_s: float
+    resident_bytes: Mapping[str, float]
 
 
 class ProxyPort(Protocol):

@@ -68,7 +68,7 @@ class Recorder:
             facts=facts,
             tables=tables,
             summary=summary,
-            warnings=notices(facts, columns, summary, prompts),
+            warnings=notices(facts, tables, columns, summary, prompts),
             digest=digest(tables),
         )
 

@@ -75,6 +75,7 @@ class PoolError:
     SWAP_DEADLINE: Final = "swap_deadline_exceeded"
     SWAP_FAILED: Final = "swap_failed"
     QUEUE_FULL: Final = "pool_queue_full"
+    CONCURRENCY_LIMIT: Final = "concurrency_limit"  # 429: an answer, nothing else is tried
     PROXY_RESTART: Final = "proxy_restart"
 
 
@@ -94,6 +95,7 @@ class Answer:
     FAIL_CLOSED: Final = "fail_closed_runtime"
     ALL_BACKENDS_FAILED: Final = "all_backends_failed"
     NO_ROUTE: Final = "no_route"
+    CONCURRENCY_LIMIT: Final = "concurrency_limit"
     BUDGET_EXCEEDED: Final = "budget_exceeded"
     CLIENT_CLOSED: Final = "client_closed"
     PROXY_RESTART: Final = "proxy_restart"

@@ -181,5 +181,6 @@ class Cluster:
                 name: {member: self._plant.pods[member][0].name for member in pool.members}
                 for name, pool in scenario.pools.items()
             },
+            exclusive_pools=tuple(name for name, pool in scenario.pools.items() if pool.exclusive),
             restarts_s=restarts_s(scenario.events),
         )

@@ -28,7 +28,7 @@ class Incidents:
         """Called once, at time 0."""
         for event in events:
             if isinstance(event, ProxyRestart) or event.backend in self._ways:
-                self._kernel.at(event.at, Order.FAULT, partial(self._happen, event))
+                self._kernel.at_instant(event.at, Order.FAULT, partial(self._happen, event))
 
     def _happen(self, event: Event) -> None:
         if isinstance(event, PodLost):
@@ -70,7 +70,7 @@ class Incidents:
             way.set_up(way.pods.index(process), up)
 
     def _after(self, duration_s: float, callback: partial[None]) -> None:
-        self._kernel.at(self._kernel.now_s + duration_s, Order.FAULT, callback)
+        self._kernel.at_instant(self._kernel.now_s + duration_s, Order.FAULT, callback)
 
 
 def restarts_s(events: Iterable[Event]) -> tuple[float, ...]:

@@ -22,7 +22,7 @@ from sim.router.upstream import Upstream
 from sim.router.views import Policy, PolicyContext
 from sim.scenario.events import PodLost
 from sim.scenario.pool import Pool
-from sim.scenario.reach import direct_backend, reachable
+from sim.scenario.reach import direct_backend, engines_of, reachable
 from sim.scenario.schema import Scenario
 from sim.scenario.swap import swap_times
 
@@ -120,6 +120,7 @@ def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
         unload_s={member: each.unload_s for member, each in times.items()},
         load_s={member: each.load_s for member, each in times.items()},
         header_timeout_s=scenario.router.proxy.response_header_timeout or inf,
+        resident_bytes=spec.resident_bytes(engines_of(scenario, spec)),
     )
     pool: PoolPort = site.families.pools[spec.kind].implementation(name, spec, context)
     return pool

@@ -86,7 +86,7 @@ _POOLS: Final[tuple[Metric, ...]] = (
         "attempts",
         "none",
         0.02,
-        "attempts at a member, those included that were let through at once, skips apart",
+        "attempts at a member, those let through at once included, those turned away at once not",
     ),
     Metric("pool.*.holds.waited", "attempts", "down", 0.02, "of these, those that had to wait"),
     Metric(
@@ -99,8 +99,14 @@ _POOLS: Final[tuple[Metric, ...]] = (
         0.02,
         "of these, by how it ended: granted (the coalesced ones), cancelled or an error",
     ),
-    *spread("pool.*.hold_s", "s", "down", 0.05, "how long each of these was held", _MIDDLE),
-    Metric("pool.*.skips.total", "attempts", "none", 0.02, "attempts that a busy pool turned away"),
+    *spread("pool.*.hold_s", "s", "down", 0.05, "how long those that waited were held", _MIDDLE),
+    Metric(
+        "pool.*.skips.total",
+        "attempts",
+        "none",
+        0.02,
+        "attempts that a busy pool turned away, at once or after they had waited for a swap",
+    ),
     Metric(
         "pool.*.direct_errors",
         "requests",

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sim.request import DIRECT, Status
+from sim.request import DIRECT, PoolError, Status
 from sim.results import arrow
 from sim.results.arrow import Mask, Table, Texts
 from sim.results.figures import Window, count, known, spread
@@ -50,6 +50,10 @@ class PoolColumns:
             unload_s=arrow.numbers(table, "unload_s"),
             load_s=arrow.numbers(table, "load_s"),
         )
+
+    def skips(self, pool: str) -> Mask:
+        """The attempts that a busy pool turned away, at once or after waiting for a swap."""
+        return self.pool.equal(pool) & self.result.equal(PoolError.INCUMBENT_BUSY)
 
     def swaps(self, pool: str) -> Mask:
         """The changes of hands of a pool, in order of time."""
@@ -146,13 +150,14 @@ def _pairs(columns: PoolColumns, where: Mask) -> dict[str, int]:
 
 def _holds(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
     here = columns.pool.equal(pool) & window.contains(columns.start_s)
-    holds, skips = here & columns.kind.equal("hold"), here & columns.kind.equal("skip")
+    holds, skips = here & columns.kind.equal("hold"), here & columns.skips(pool)
     held_s = (columns.end_s - columns.start_s)[holds]
-    sample = Sample(known(held_s), count(np.isnan(held_s)))
+    waited_s = held_s[held_s != 0.0]
+    sample = Sample(known(waited_s), count(np.isnan(waited_s)))
     return {
         "holds": {
             "total": len(held_s),
-            "waited": count(~(held_s == 0.0)),
+            "waited": len(waited_s),
             "censored": sample.censored,
             "by_result": columns.result.counts(holds),
         },
@@ -175,7 +180,7 @@ def _member(
     at = facts.pods.index(facts.pools[pool][member])
     opened, closed = facts.opened[at], facts.closed[at]
     ready_s, busy_s = closed.ready_s - opened.ready_s, closed.busy_s - opened.busy_s
-    skips = columns.pool.equal(pool) & columns.kind.equal("skip") & columns.member.equal(member)
+    skips = columns.skips(pool) & columns.member.equal(member)
     return {
         "busy_skips": count(skips & window.contains(columns.start_s)),
         "loads": closed.loads - opened.loads,

@@ -43,6 +43,7 @@ class RunFacts:
     workload_counts: dict[str, dict[str, int]] = field(default_factory=dict)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
+    exclusive_pools: tuple[str, ...] = ()
     restarts_s: tuple[float, ...] = ()
 
 

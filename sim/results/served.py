@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.request import Status
 from sim.results import arrow
-from sim.results.arrow import Integers, Mask, Table, Texts
+from sim.results.arrow import Integers, Mask, Texts
 from sim.results.figures import count, ratio, spread
 from sim.results.requests import RequestColumns, latencies
 from sim.results.result import RunFacts
@@ -19,7 +19,7 @@ def of_answers(tables: Tables, requests: RequestColumns, here: Mask) -> dict[str
     retries = tables.retries
     earlier = here[arrow.whole(retries, "request_id")]
     over = here & ~requests.were(Status.IN_FLIGHT)
-    last = over & (requests.tries > _answered_before(retries, len(here)))
+    last = over & answered_last(tables, requests)
     status = arrow.strings(retries, "status")
     by_try = _answers(requests.status, requests.reason, requests.http_status, last)
     by_try += _answers(
@@ -84,11 +84,22 @@ def of_rules(
 
 def fell_through(tables: Tables, requests: RequestColumns) -> Mask:
     """The requests of which the last try has passed over a backend of its rule."""
-    failures = tables.failed_attempts
-    request = arrow.whole(failures, "request_id")
+    request = arrow.whole(tables.failed_attempts, "request_id")
     fell = np.zeros(len(requests.tries), dtype=bool)
-    fell[request[arrow.whole(failures, "try") == requests.tries[request]]] = True
+    fell[request[of_last_try(tables, requests)]] = True
     return fell
+
+
+def of_last_try(tables: Tables, requests: RequestColumns) -> Mask:
+    """The failed attempts that belong to the last try of their request."""
+    request = arrow.whole(tables.failed_attempts, "request_id")
+    return np.equal(arrow.whole(tables.failed_attempts, "try"), requests.tries[request])
+
+
+def answered_last(tables: Tables, requests: RequestColumns) -> Mask:
+    """The requests whose end is that of their last try, not of a wait for another one."""
+    earlier = arrow.whole(tables.retries, "request_id")
+    return requests.tries > np.bincount(earlier, minlength=len(requests.tries))
 
 
 def _of_workload(requests: RequestColumns, its: Mask, fell: Mask) -> dict[str, Any]:
@@ -104,11 +115,6 @@ def _of_workload(requests: RequestColumns, its: Mask, fell: Mask) -> dict[str, A
         "ttft_s": spread(times["ttft_s"], ("p50", "p95")),
         "e2e_s": spread(times["e2e_s"], ("p50", "p95")),
     }
-
-
-def _answered_before(retries: Table, requests: int) -> Integers:
-    """How many tries of each request were followed by a wait for another one."""
-    return np.bincount(arrow.whole(retries, "request_id"), minlength=requests)
 
 
 def _answers(

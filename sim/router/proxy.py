@@ -17,7 +17,7 @@ from sim.request import (
     RouterError,
     Status,
 )
-from sim.router.answers import NO_ROUTE, Refusal, answer
+from sim.router.answers import CONCURRENCY_LIMIT, NO_ROUTE, Refusal, answer
 from sim.router.budgets import Budgets
 from sim.router.deadlines import Deadlines
 from sim.router.door import Door
@@ -212,6 +212,8 @@ class Proxy:
         trip.held = False
         if error == PoolError.PROXY_RESTART:
             self._end(trip, Status.FAILED, None, Answer.PROXY_RESTART)
+        elif error == PoolError.CONCURRENCY_LIMIT:
+            self._refuse(trip.request, CONCURRENCY_LIMIT)
         else:
             self._passed_over(trip, error)
 

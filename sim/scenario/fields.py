@@ -108,6 +108,8 @@ class Quantity:
     def legal(self) -> str:
         """What may be written, in words."""
         low, high = self.scale.written(self.low), self.scale.written(self.high)
+        if self.low == self.high:
+            return low
         bounds = f"above {low}, up to {high}" if self.low_open else f"from {low} to {high}"
         zero = "0 or " if self.or_zero else ""
         return f"{self.what} such as {self.example}, {zero}{bounds}"

@@ -97,14 +97,14 @@ class Validator:
                 found.faults.append(fault(root.keys[key], (key,), message))
             elif key != "variants":
                 blocks[key] = self._section(key, node, found)
-        misnamed = [*checks.unknown_names(root), *checks.twice_in_pools(root)]
-        found.faults.extend(misnamed)
+        misnamed = checks.unknown_names(root)
+        found.faults.extend((*misnamed, *checks.twice_in_pools(root)))
         if "window" not in misspelt:
             found.faults.extend(_endless(root, blocks.get("workloads")))
         checked = _validated(Scenario, blocks, root, ())
         found.adopt(checked)
-        if checked.value is not None and not misnamed:
-            found.faults.extend(disagreements(checked.value, root))
+        if checked.value is not None:
+            found.faults.extend(disagreements(checked.value, root, names_known=not misnamed))
         models = () if misnamed else _models_served(blocks, root)
         found.faults.extend(self._contents(root, models))
         found.value = None if found.faults else checked.value

@@ -82,6 +82,9 @@ class Clients:
 
         ``request.on_end`` is called once, when no further try will be made.
         """
+        again = partial(self.send, request, priority, patience_s)
+        if self._context.kernel.postponed(Order.ARRIVAL, again):
+            return  # a step or a fault of this very instant is still to come
         request.model = request.model or self._model
         request.headers = request.headers or self._headers
         request.priority = self._priority if priority is None else priority
@@ -93,5 +96,5 @@ class Clients:
         waits_s = min(patience_s, self._timeout_s)
         if waits_s < inf:
             leave = partial(proxy.cancel, request)
-            kernel.at(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)
+            kernel.at_instant(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)
         proxy.submit(request)

@@ -25,7 +25,7 @@ from pydantic import model_validator
 
 from sim.content import Node, Prompt
 from sim.errors import ScenarioError
-from sim.kernel import Order
+from sim.kernel import Order, instant
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request, Status
@@ -138,7 +138,7 @@ class Script:
         for chain in order.chains:
             head = turns[chain[0]]
             assert head.row.arrival is not None
-            self._due.append((head.row.arrival, head.index, head))
+            self._due.append((instant(head.row.arrival), head.index, head))
             for waited_for, waits in pairwise(chain):
                 turns[waited_for].follower = turns[waits]
         self._arrivals_s = iter([arrival_s for arrival_s, _, _ in self._due])
@@ -251,7 +251,7 @@ class Script:
         if follower is not None:
             kernel = self._context.kernel
             assert follower.row.think is not None
-            due_s = kernel.now_s + follower.row.think
+            due_s = max(instant(kernel.now_s + follower.row.think), kernel.now_s)
             heappush(self._due, (due_s, follower.index, follower))
             kernel.at(due_s, Order.ARRIVAL, self._send_due)
         if self._open == 0:

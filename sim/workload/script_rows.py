@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, StringConstraints, ValidationError, model_
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sim.errors import Fault
+from sim.kernel import instant
 from sim.scenario.fields import (
     Duration,
     Model,
@@ -146,7 +147,7 @@ def in_order(rows: Sequence[Row]) -> tuple[Order, list[RowFault]]:
             latest[row.session].append(index)
         else:
             faults.append(RowFault(index, "think", "the first row of a session needs an arrival"))
-    heads.sort(key=lambda head: head[0])
+    heads.sort(key=lambda head: instant(head[0]))
     chains = [chain for _, chain in heads]
     sessions: dict[str, list[int]] = {}
     for chain in chains:
