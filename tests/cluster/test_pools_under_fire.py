@@ -87,7 +87,7 @@ def rules(draw: st.DrawFn, backends: list[str]) -> dict[str, Any]:
 
 @st.composite
 def rows(draw: st.DrawFn, models: list[str]) -> Row:
-    row = ask(draw(st.sampled_from(models)), draw(times_s), draw(st.integers(1, 12)))
+    row = ask(draw(st.sampled_from(models)), draw(times_s), draw(st.integers(1, 30)))
     if draw(st.integers(0, 3)) == 0:
         row["cancel"] = draw(spans_s)
     return row
@@ -131,7 +131,7 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
     backends = [*pooled, ORDINARY]
     named = {model: draw(rules(backends)) for model in ("m", "n", "o")}
     named |= {member: {"backends": [member], "poolActivation": "IfIdle"} for member in pooled}
-    asked = draw(st.lists(rows([*named, "unheard-of"]), min_size=1, max_size=25))
+    asked = draw(st.lists(rows([*named, *named, "unheard-of"]), min_size=1, max_size=25))
     calm = [ask(member, CALM_S + number * APART_S, 1) for number, member in enumerate(pooled)]
     past_the_router = st.tuples(st.sampled_from(pooled), rows(["any"]))
     direct = draw(st.lists(past_the_router, max_size=4))
@@ -241,12 +241,12 @@ def nobody_is_stuck(scenario: dict[str, Any], ran: Ran) -> None:
     pool_of = {member: pool for pool in scenario["pools"].values() for member in pool["members"]}
     assert len(late) == len(pool_of)
     assert not [row for row in ran.rows("skip") if row["start_s"] >= CALM_S]
+    may_fail = any(event["kind"] == "load-failure" for event in scenario["events"]) or any(
+        "loadFailure" in member for pool in pool_of.values() for member in pool["members"].values()
+    )
     for row in late:
-        pool = pool_of[row["model"]]
-        fails = any("loadFailure" in member for member in pool["members"].values())
-        if not fails and pool["swapBudget"] == 30.0:
-            failing = scenario["router"]["proxy"]["responseHeaderTimeout"] < 0.2
-            assert row["http_status"] == 200 or failing, row
+        if pool_of[row["model"]]["swapBudget"] == 30.0 and not may_fail:
+            assert row["http_status"] == 200, row
 
 
 def reordered(value: Any) -> Any:
@@ -267,7 +267,7 @@ def without_defaults(scenario: dict[str, Any]) -> dict[str, Any]:
     return {**scenario, "router": {**scenario["router"], "rules": rules}}
 
 
-@many(150)
+@many(60)
 @given(scenario=scenarios(), seed=st.integers(0, 3))
 def test_whatever_happens(scenario: dict[str, Any], seed: int) -> None:
     """Two members would be there at once, a request be lost or answered twice, a pool be stuck."""
@@ -279,7 +279,7 @@ def test_whatever_happens(scenario: dict[str, Any], seed: int) -> None:
     nobody_is_stuck(scenario, ran)
 
 
-@many(30)
+@many(12)
 @given(scenario=scenarios(), seed=st.integers(0, 3))
 def test_only_what_means_something_counts(scenario: dict[str, Any], seed: int) -> None:
     """A run would depend on the order of keys, on the process, or on Wait being written."""
