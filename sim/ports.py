@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from sim.kernel import Kernel
-from sim.request import Attempt, Request
+from sim.request import Attempt, Request, Retry
 from sim.rng import Streams
 
 
@@ -148,13 +148,14 @@ class ProcessPort(Protocol):
 
 @dataclass(slots=True, eq=False)
 class PoolEvent:
-    """A hold, a skip or a swap of a pool: one row of the pools table.
+    """A hold, a skip, a swap or an unload of a pool: one row of the pools table.
 
     It is recorded when it begins and filled in when it ends. ``member`` is the
     one that is wanted or loaded, ``cause`` that of a swap: ``request``,
-    ``reclaim`` or ``initial``. ``result`` of a hold is ``granted``,
+    ``reclaim`` or ``initial``; of an unload, for which nothing else is loaded,
+    ``idle``. ``from_member`` is the first that a swap evicts. ``result`` of a hold is ``granted``,
     ``cancelled`` or a ``PoolError``, of a swap ``completed``, ``deadline``,
-    ``error`` or ``cancelled``.
+    ``error`` or ``cancelled``, of an unload ``completed``.
     """
 
     kind: str
@@ -169,6 +170,13 @@ class PoolEvent:
     drain_s: float | None = None
     unload_s: float | None = None
     load_s: float | None = None
+
+    def unloaded(self, drained_s: float, end_s: float) -> None:
+        """An unload is over, whose member had nobody any more since ``drained_s``."""
+        self.drain_s = drained_s - self.start_s
+        self.unload_s = end_s - drained_s
+        self.end_s = end_s
+        self.result = "completed"
 
 
 @dataclass(slots=True, eq=False)
@@ -223,8 +231,9 @@ class PoolContext:
     """What a pool is given: the clock, where rows go, its random streams, its members.
 
     ``processes`` and ``unload_s`` and ``load_s`` (how long it takes when it
-    works) are by member, in the order of the scenario. ``header_timeout_s`` is
-    the proxy's, infinite for none.
+    works) are by member, in the order of the scenario, ``resident_bytes`` too
+    where the pool asks for it. ``header_timeout_s`` is the proxy's, infinite for
+    none.
     """
 
     kernel: Kernel
@@ -234,16 +243,21 @@ class PoolContext:
     unload_s: Mapping[str, float]
     load_s: Mapping[str, float]
     header_timeout_s: float
+    resident_bytes: Mapping[str, float]
 
 
 class ProxyPort(Protocol):
     """The router as a client sees it."""
 
     def submit(self, request: Request) -> None:
-        """A request arrives now; ``request.on_end`` is called once when it is over."""
+        """A request arrives now, for the first time or again.
+
+        ``request.on_end`` is called when this try is over; a client that wants
+        another one says so there, by ``request.try_again``.
+        """
 
     def cancel(self, request: Request) -> None:
-        """The client leaves; nothing happens if the request is over already."""
+        """The client leaves, be a try under way or not; nothing happens if the request is over."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +268,8 @@ class WorkloadContext:
     ``finished`` must be called once when a finite workload has sent its last
     request and that request is over; an endless workload never calls it.
     ``models`` are the names that backends serve, empty when they serve any: a
-    workload that asks for another one is refused when it is built.
+    workload that asks for another one is refused when it is built. ``retried``
+    hears of each try of a client that was not its last.
     """
 
     name: str
@@ -263,6 +278,7 @@ class WorkloadContext:
     proxy: ProxyPort
     directory: Path
     finished: Callable[[], None]
+    retried: Callable[[Retry], None]
     models: tuple[str, ...] = ()
 
 

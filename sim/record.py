@@ -6,6 +6,7 @@ from sim.ports import PoolEvent
 from sim.request import Attempt, FailedAttempt, Request, Retry
 from sim.results.digest import digest
 from sim.results.notices import notices
+from sim.results.requests import RequestColumns
 from sim.results.result import RunFacts, RunResult
 from sim.results.rows import (
     Polls,
@@ -16,7 +17,7 @@ from sim.results.rows import (
     requests_table,
     retries_table,
 )
-from sim.results.summary import RequestColumns, summarise
+from sim.results.summary import summarise
 from sim.results.tables import Tables
 
 
@@ -67,7 +68,7 @@ class Recorder:
             facts=facts,
             tables=tables,
             summary=summary,
-            warnings=notices(facts, columns, summary, prompts),
+            warnings=notices(facts, tables, columns, summary, prompts),
             digest=digest(tables),
         )
 

@@ -22,6 +22,10 @@ class Status:
     IN_FLIGHT: Final = "in_flight"  # the run ended first
 
 
+DIRECT: Final = "direct"
+"""What stands for the proxy of an attempt that reached its pod beside the router."""
+
+
 class HttpStatus:
     """What the client of a request gets to see."""
 
@@ -71,6 +75,7 @@ class PoolError:
     SWAP_DEADLINE: Final = "swap_deadline_exceeded"
     SWAP_FAILED: Final = "swap_failed"
     QUEUE_FULL: Final = "pool_queue_full"
+    CONCURRENCY_LIMIT: Final = "concurrency_limit"  # 429: an answer, nothing else is tried
     PROXY_RESTART: Final = "proxy_restart"
 
 
@@ -90,6 +95,7 @@ class Answer:
     FAIL_CLOSED: Final = "fail_closed_runtime"
     ALL_BACKENDS_FAILED: Final = "all_backends_failed"
     NO_ROUTE: Final = "no_route"
+    CONCURRENCY_LIMIT: Final = "concurrency_limit"
     BUDGET_EXCEEDED: Final = "budget_exceeded"
     CLIENT_CLOSED: Final = "client_closed"
     PROXY_RESTART: Final = "proxy_restart"
@@ -159,6 +165,27 @@ class Request:
                 self.prompt,
             )
         return self._view
+
+    def try_again(self, model: str) -> "Retry":
+        """Be under way again, for ``model``; returns what the try that has just ended came to."""
+        assert self.end_s is not None
+        ended = Retry(
+            self,
+            self.tries,
+            self.model,
+            self.sent_s,
+            self.end_s,
+            self.status,
+            self.http_status,
+            self.reason,
+            self.retry_after_s,
+        )
+        if model != self.model:
+            self.model = model
+            self._view = None
+        self.status = Status.IN_FLIGHT
+        self.end_s = self.http_status = self.reason = self.retry_after_s = None
+        return ended
 
 
 class AttemptListener(Protocol):

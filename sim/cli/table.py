@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from sim.cli.rows import Row, shown
 
 if TYPE_CHECKING:
     from sim.runner import Runs
@@ -14,57 +15,6 @@ WIDTH: Final = 100
 UNKNOWN: Final = "–"
 PARTLY_UNKNOWN: Final = "–*"
 GAP: Final = "  "
-REASONS: Final = "placements.by_reason."
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table: its name with the unit, a key of the comparison, how to write it.
-
-    A row ``unless_zero`` is left out where no variant has any.
-    """
-
-    label: str
-    key: str
-    decimals: int = 0
-    scale: float = 1.0
-    unless_zero: bool = False
-
-    def speaks(self, comparison: dict[str, Any]) -> bool:
-        """Whether these runs have something to say about it."""
-        figures = comparison.get(self.key, {}).values()
-        return any(figure["mean"] for figure in figures) if self.unless_zero else bool(figures)
-
-
-def percent(label: str, key: str) -> Row:
-    """A row for a ratio."""
-    return Row(f"{label}, %", key, 1, 100.0)
-
-
-BEFORE_REASONS: Final = (
-    Row("TTFT p50, s", "ttft_s.p50", 2),
-    Row("TTFT p95, s", "ttft_s.p95", 2),
-    Row("TTFT p99, s", "ttft_s.p99", 2),
-    Row("stream speed p50, tok/s", "stream_tokens_per_s.p50", 1),
-    Row("stream speed p5, tok/s", "stream_tokens_per_s.p5", 1),
-    Row("output, tok/s", "output_tokens_per_s"),
-    percent("prompt cache hit", "prompt_cache_hit_ratio"),
-    percent("spilled placements", "spill_ratio"),
-)
-AFTER_REASONS: Final = (
-    percent("migrated placements", "migration_ratio"),
-    percent("errors", "error_ratio"),
-    Row("preemptions", "preemptions"),
-    percent("KV usage mean", "kv_usage.mean"),
-    percent("KV usage p95", "kv_usage.p95"),
-    Row("prompt p50, tokens", "prompt_tokens.p50"),
-    percent("within the SLO", "slo_attainment"),
-    Row("goodput, requests/s", "goodput_requests_per_s", 2),
-    Row("requests completed", "requests_completed"),
-    Row("requests cancelled", "requests_cancelled", unless_zero=True),
-    Row("requests censored", "requests_censored"),
-    Row("requests outside window", "requests_outside_window"),
-)
 
 
 def render(runs: "Runs", folder: Path | None) -> str:
@@ -75,10 +25,10 @@ def render(runs: "Runs", folder: Path | None) -> str:
     comparison = runs.comparison
     variants = list(dict.fromkeys(run.variant for run in runs.runs))
     seeds = list(dict.fromkeys(run.seed for run in runs.runs))
-    rows = _rows(comparison)
+    rows = shown(comparison)
     columns = [
         [variant or runs.scenario.name]
-        + [_cell(comparison[row.key][variant], row, len(seeds)) for row in rows]
+        + [_cell(comparison, variant, row, len(seeds)) for row in rows]
         for variant in variants
     ]
     blocks = _blocks(["", *(row.label for row in rows)], columns)
@@ -91,18 +41,11 @@ def render(runs: "Runs", folder: Path | None) -> str:
     return "\n".join(lines).rstrip("\n")
 
 
-def _rows(comparison: dict[str, Any]) -> list[Row]:
-    """The rows that these runs have something to say about."""
-    reasons = [
-        Row(f"  reason {key.removeprefix(REASONS)}, count", key)
-        for key in sorted(comparison)
-        if key.startswith(REASONS)
-    ]
-    return [row for row in (*BEFORE_REASONS, *reasons, *AFTER_REASONS) if row.speaks(comparison)]
-
-
-def _cell(figure: dict[str, Any], row: Row, seeds: int) -> str:
+def _cell(comparison: dict[str, Any], variant: str, row: Row, seeds: int) -> str:
     """A mean with the half-width of its interval; a dash where not every run knows the value."""
+    if not row.key:
+        return ""
+    figure = comparison[row.key][variant]
     if figure["n"] < seeds:
         return PARTLY_UNKNOWN if figure["n"] else UNKNOWN
     text = f"{figure['mean'] * row.scale:,.{row.decimals}f}"
@@ -126,7 +69,7 @@ def _blocks(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str
     lines = list(blocks[0])
     for _, block in pairwise(blocks):
         lines += ["", *block]
-    return lines
+    return [line.rstrip() for line in lines]
 
 
 def _heading(runs: "Runs", variants: Sequence[str], seeds: Sequence[int]) -> list[str]:

@@ -15,6 +15,7 @@ from sim.request import Request
 from sim.results.result import RunFacts
 from sim.rng import Streams
 from sim.router.door import Door
+from sim.router.routes import backends_of
 from sim.router.signals import Poller
 from sim.scenario.reach import direct_backend, models_served
 from sim.scenario.schema import Scenario
@@ -93,6 +94,7 @@ class Cluster:
                 self._direct.get(direct_backend(spec) or "", self.proxy),
                 directory,
                 self._workload_finished,
+                self.recorder.retries.append,
                 models,
             )
             workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)
@@ -172,5 +174,13 @@ class Cluster:
             slo_ttft_s=slo.ttft if slo else None,
             slo_tpot_s=slo.tpot if slo else None,
             workload_counts={name: work.counts() for name, work in self._workloads.items()},
-            proxy_restarts_s=restarts_s(scenario.events),
+            rules={
+                rule.name: backends_of(rule, scenario.backends) for rule in scenario.router.rules
+            },
+            pools={
+                name: {member: self._plant.pods[member][0].name for member in pool.members}
+                for name, pool in scenario.pools.items()
+            },
+            exclusive_pools=tuple(name for name, pool in scenario.pools.items() if pool.exclusive),
+            restarts_s=restarts_s(scenario.events),
         )

@@ -1,7 +1,9 @@
 """Builds what a scenario describes: pods, pools, and the ways to them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from math import inf
 
 from sim.kernel import Kernel
@@ -20,7 +22,7 @@ from sim.router.upstream import Upstream
 from sim.router.views import Policy, PolicyContext
 from sim.scenario.events import PodLost
 from sim.scenario.pool import Pool
-from sim.scenario.reach import direct_backend, reachable
+from sim.scenario.reach import direct_backend, engines_of, reachable
 from sim.scenario.schema import Scenario
 from sim.scenario.swap import swap_times
 
@@ -118,6 +120,7 @@ def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
         unload_s={member: each.unload_s for member, each in times.items()},
         load_s={member: each.load_s for member, each in times.items()},
         header_timeout_s=scenario.router.proxy.response_header_timeout or inf,
+        resident_bytes=spec.resident_bytes(engines_of(scenario, spec)),
     )
     pool: PoolPort = site.families.pools[spec.kind].implementation(name, spec, context)
     return pool
@@ -127,7 +130,7 @@ def upstreams(site: Site, built: Plant) -> dict[str, Upstream]:
     """The backends as the proxy knows them."""
     ways = {}
     for name, pods in built.pods.items():
-        policy, pool = partial(_policy, site, name), built.member_of.get(name)
+        policy, pool = partial(_policy, site, name, count()), built.member_of.get(name)
         if pool is None:
             ways[name] = Upstream(name, pods, policy, site.kernel)
         else:
@@ -136,11 +139,13 @@ def upstreams(site: Site, built: Plant) -> dict[str, Upstream]:
     return ways
 
 
-def _policy(site: Site, backend: str) -> Policy:
+def _policy(site: Site, backend: str, lives: Iterator[int]) -> Policy:
+    """The policy of the next life of the proxy, with draws of its own."""
+    life = next(lives)
     spec = site.scenario.backends[backend].policy
     salt = site.scenario.ring_salt
     context = PolicyContext(
-        proxy=PROXY_NAME,
+        proxy=f"{PROXY_NAME}/{life}" if life else PROXY_NAME,
         backend=backend,
         streams=site.streams,
         ring_salt=str(site.streams.seed) if salt is None else salt,

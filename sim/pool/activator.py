@@ -1,10 +1,7 @@
-"""The proxy side of a model pool: who is granted, held, skipped or refused, and which swap starts.
+"""The proxy side of a model pool: who is granted, held or refused, and which swap starts."""
 
-One decision at a time: whatever a grant or a refusal brings about while others
-are being looked at (an answer at once, another attempt at this pool) waits
-until these have been, so that nobody gets ahead of those who joined before.
-"""
-
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Order, instant
@@ -12,10 +9,11 @@ from sim.pool.belief import Belief, Swap
 from sim.pool.decision import Decision, Verdict
 from sim.pool.loading import LoadPlans
 from sim.pool.reclaim import ReclaimClock
+from sim.pool.rounds import Rounds
 from sim.pool.slot import Slot, SlotTiming
-from sim.pool.spec import ModelPool
+from sim.pool.spec import ExclusiveSlot, ModelPool
 from sim.pool.swaps import SwapBound, Swaps
-from sim.ports import Activation, PoolContext, PoolEvent, ProcessPort
+from sim.ports import Activation, PoolContext, ProcessPort
 from sim.registry import family
 from sim.request import PoolError
 
@@ -25,10 +23,18 @@ UNBUDGETED_SWAP_S: Final = 240.0
 
 @family(ModelPool)
 class Activator:
-    """A pool of kind ``model-pool``; a ``sim.ports.PoolPort``."""
+    """A pool of kind ``model-pool``; a ``sim.ports.PoolPort``.
 
-    def __init__(self, name: str, spec: ModelPool, context: PoolContext) -> None:
-        self._name = name
+    ``decision`` makes what other kinds of one slot decide by.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: ExclusiveSlot,
+        context: PoolContext,
+        decision: Callable[[Belief], Decision] | None = None,
+    ) -> None:
         self._spec = spec
         self._kernel = context.kernel
         self._events = context.events
@@ -48,8 +54,9 @@ class Activator:
             ),
             self._slot_settled,
         )
-        self._belief = Belief(spec.members)
-        self._decision = Decision(spec, self._belief)
+        self._belief = Belief(name, context.kernel, context.events, spec.members)
+        decide = partial(Decision, spec) if decision is None else decision
+        self._decision = decide(self._belief)
         self._swaps = Swaps(
             name,
             context.kernel,
@@ -72,8 +79,7 @@ class Activator:
         )
         self._wake = context.streams.scalar(f"pool/{name}/wake")
         self._checked_s = 0.0  # when the belief was last compared with the slot
-        self._deciding = False
-        self._changed = False
+        self._rounds = Rounds(self._belief.waits, self._act)
 
     # -- the proxy ------------------------------------------------------------------------
 
@@ -96,14 +102,13 @@ class Activator:
         if self._decision.is_full(activation.member):
             activation.refused(PoolError.QUEUE_FULL)
             return
-        activation.joined_s = now_s
         activation.hold_until_s = instant(now_s + self._hold_s)
         self._belief.hold(activation)
         self._decide([activation])
 
     def leave(self, activation: Activation) -> None:
         """The client of a held attempt is gone."""
-        self._stop_waiting(activation, "cancelled")
+        self._belief.stop_waiting(activation, "cancelled")
         self._left(activation.member)
 
     def release(self, activation: Activation) -> None:
@@ -125,7 +130,7 @@ class Activator:
         belief = self._belief
         held = list(belief.waiting)
         for activation in held:
-            self._stop_waiting(activation, PoolError.PROXY_RESTART)
+            self._belief.stop_waiting(activation, PoolError.PROXY_RESTART)
         belief.forget_requests()
         if belief.swap is not None:
             belief.swap, belief.unclaimed = None, belief.swap
@@ -151,31 +156,19 @@ class Activator:
         self._decide(self._in_waking_order(first), first)
 
     def _decide(self, activations: list[Activation], first: str | None = None) -> None:
-        self._changed = True
-        if self._deciding:
-            return
-        self._deciding = True
-        while self._changed:
-            self._changed = False
-            for activation in activations:
-                if self._belief.waits(activation):
-                    self._act(activation)
-                if self._changed:  # by what that has brought about: start again with the oldest
-                    activations = self._in_waking_order(first)
-                    break
-        self._deciding = False
-        self._reclaim_changed()
+        if self._rounds.run(activations, lambda: self._in_waking_order(first)):
+            self._reclaim_changed()
 
     def _act(self, activation: Activation) -> None:
         verdict = self._decision.verdict(activation, self._kernel.now_s)
         joins = activation.event is None
         if joins:
-            self._open_row(activation, "skip" if verdict is Verdict.SKIP else "hold")
+            self._belief.open_row(activation, "skip" if verdict is Verdict.SKIP else "hold")
         if verdict is Verdict.GRANT:
             self._grant(activation)
         elif verdict is Verdict.SKIP:
-            self._stop_waiting(activation, PoolError.INCUMBENT_BUSY)
-            self._changed = True  # another one may be the oldest now
+            self._belief.stop_waiting(activation, PoolError.INCUMBENT_BUSY)
+            self._rounds.changed()  # another one may be the oldest now
             activation.refused(PoolError.INCUMBENT_BUSY)
         elif verdict is Verdict.SWAP:
             self._swaps.start(activation.member, "request")
@@ -189,38 +182,21 @@ class Activator:
         waiting = list(self._belief.waiting)
         if self._spec.wake_order == "random":
             self._wake.shuffle(waiting)
+        waiting.sort(key=self._decision.precedence)
         if first is not None:
             waiting.sort(key=lambda activation: activation.member != first)
         return waiting
 
     def _grant(self, activation: Activation) -> None:
         self._swaps.drop_unclaimed()  # the resident is wanted, so it is not to be unloaded
-        self._stop_waiting(activation, "granted")
         self._belief.take_off(activation)
         activation.granted()
 
     # -- holds ----------------------------------------------------------------------------
 
-    def _open_row(self, activation: Activation, kind: str) -> PoolEvent:
-        activation.event = event = PoolEvent(
-            kind,
-            self._name,
-            activation.joined_s,
-            activation.member,
-            request_id=activation.request.request_id,
-        )
-        self._events.append(event)
-        return event
-
-    def _stop_waiting(self, activation: Activation, result: str) -> None:
-        self._belief.drop(activation)
-        event = activation.event or self._open_row(activation, "hold")
-        event.end_s = self._kernel.now_s
-        event.result = result
-
     def _hold_ended(self, activation: Activation) -> None:
         if self._belief.waits(activation):
-            self._stop_waiting(activation, PoolError.HOLD_BUDGET)
+            self._belief.stop_waiting(activation, PoolError.HOLD_BUDGET)
             self._left(activation.member)
             activation.refused(PoolError.HOLD_BUDGET)
 
@@ -257,7 +233,7 @@ class Activator:
         if self._spec.swap_error_to == "first":
             del failing[1:]
         for activation in failing:
-            self._stop_waiting(activation, error)
+            self._belief.stop_waiting(activation, error)
         self._go_on_without(swap, result)
         for activation in failing:
             activation.refused(error)
@@ -275,8 +251,11 @@ class Activator:
     # -- who is resident ------------------------------------------------------------------
 
     def _check_belief(self) -> None:
-        self._belief.resident = self._slot.resident
         self._checked_s = self._kernel.now_s
+        if self._belief.sees(self._slot.resident, self._checked_s):
+            kept_until_s = self._decision.kept_until_s
+            if kept_until_s > self._checked_s:
+                self._kernel.at_instant(kept_until_s, Order.RECLAIM, self._decide_all)
 
     def _recheck(self) -> None:
         if self._belief.swap is not None:

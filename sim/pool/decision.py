@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
 from sim.pool.belief import Belief
-from sim.pool.spec import ModelPool
+from sim.pool.spec import ExclusiveSlot
 from sim.ports import Activation
 
 
@@ -20,7 +20,7 @@ class Verdict(Enum):
 class Decision:
     """Decides for one attempt at a time; changes nothing."""
 
-    def __init__(self, spec: ModelPool, belief: Belief) -> None:
+    def __init__(self, spec: ExclusiveSlot, belief: Belief) -> None:
         self._spec = spec
         self._belief = belief
 
@@ -31,7 +31,7 @@ class Decision:
             return Verdict.WAIT
         if activation.member == belief.resident:  # 1, also while others wait for another member
             return Verdict.GRANT if self._may_be_granted(activation, now_s) else Verdict.WAIT
-        if not belief.busy:  # 2, cold or idle
+        if not self._is_kept(now_s):  # 2, cold or idle
             return Verdict.SWAP if self._may_start_swap(activation, now_s) else Verdict.WAIT
         return Verdict.SKIP if activation.if_idle else Verdict.WAIT  # 2, busy
 
@@ -41,6 +41,19 @@ class Decision:
         if spec.max_held is None or spec.max_in_flight is None:
             return False
         return counts.waiting + counts.in_flight >= spec.max_in_flight + spec.max_held
+
+    @property
+    def kept_until_s(self) -> float:
+        """When a resident that is idle may be swapped out; its coming is over."""
+        return self._belief.resident_since_s
+
+    def precedence(self, activation: Activation) -> int:
+        """Those of lower precedence are looked at first."""
+        return 0
+
+    def _is_kept(self, now_s: float) -> bool:
+        """Whether there is a resident that may not be swapped out."""
+        return self._belief.busy
 
     def _may_be_granted(self, activation: Activation, now_s: float) -> bool:
         limit = self._spec.max_in_flight

@@ -7,6 +7,7 @@ none is loaded before the other is gone.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from sim.kernel import Kernel, Order
 from sim.pool.drain import Drain
@@ -23,18 +24,22 @@ class SlotTiming:
     ready_poll_s: float
 
 
+Phase: TypeAlias = Literal["drain_s", "unload_s", "load_s"]
+"""What a change of hands consists of, by the column that has its seconds."""
+
+
 @dataclass(slots=True, eq=False)
 class _Change:
     """A change of hands under way: its target, the row it is written to, its present phase."""
 
     target: str
     event: PoolEvent
-    phase: str = ""  # the field of the row that has its seconds
+    phase: Phase | None = None
     since_s: float = 0.0
 
-    def enter(self, phase: str, now_s: float) -> None:
-        """The next phase begins; the one before, if any, is written down."""
-        if self.phase:
+    def enter(self, phase: Phase | None, now_s: float) -> None:
+        """The next phase begins, or none; the one before, if any, is written down."""
+        if self.phase is not None:
             setattr(self.event, self.phase, now_s - self.since_s)
         self.phase, self.since_s = phase, now_s
 
@@ -73,11 +78,6 @@ class Slot:
         occupant = self._occupant
         return occupant if occupant is not None and self._processes[occupant].ready else None
 
-    @property
-    def idle(self) -> bool:
-        """Whether there is a resident, and nobody is in it."""
-        return self.resident is not None and self._processes[self.resident].idle
-
     def place(self, member: str) -> None:
         """``member`` is there from the start."""
         self._occupant = member
@@ -112,7 +112,7 @@ class Slot:
         An unload runs to its end, which leaves the slot cold.
         """
         if self._change is not None:
-            self._change.enter("", self._kernel.now_s)
+            self._change.enter(None, self._kernel.now_s)
             self._change = None
         if self._drain is not None:
             self._drain.cancel()
@@ -167,6 +167,6 @@ class Slot:
 
     def _finish(self, change: _Change) -> None:
         if self._change is change:
-            change.enter("", self._kernel.now_s)
+            change.enter(None, self._kernel.now_s)
             self._change = None
             self._ended(self.resident == change.target)

@@ -3,7 +3,7 @@
 The defaults are LLMKube's, where it has such a setting, else what it does without one.
 """
 
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -55,10 +55,12 @@ class Compat(Model):
     )
 
 
-class ModelPool(Pool):
-    """One exclusive slot whose members take turns, as LLMKube's ModelPool."""
+class ExclusiveSlot(Pool):
+    """One slot whose members take turns: what kinds of such pools have in common."""
 
-    kind: Literal["model-pool"] = "model-pool"
+    knows_if_idle: ClassVar[bool] = True
+    exclusive: ClassVar[bool] = True
+
     swap_policy: Literal["sticky", "reclaim"] = Field(
         default="sticky",
         description="sticky: the member used last stays; reclaim: the default comes back.",
@@ -199,3 +201,9 @@ class ModelPool(Pool):
         if self.order == "fifo" and self.wake_order == "random":
             problems.append(("wakeOrder", "random means nothing with order fifo; use joining"))
         return problems
+
+
+class ModelPool(ExclusiveSlot):
+    """One exclusive slot whose members take turns, as LLMKube's ModelPool."""
+
+    kind: Literal["model-pool"] = "model-pool"

@@ -54,22 +54,17 @@ class Swaps:
         """Swap to ``member``: join a load of it that is under way unclaimed, drop another one."""
         belief = self._belief
         swap = belief.unclaimed
-        if swap is not None and swap.target == member:
-            belief.unclaimed = None
-        else:
+        if swap is None or swap.target != member:
             self.drop_unclaimed()
-            swap = self._opened(member, belief.resident, cause)
+            swap = self._begun(member, belief.resident, cause)
+        belief.swap, belief.unclaimed = swap, None
         swap.requesters = cause == "request"
         swap.bound_s = instant(self._kernel.now_s + self._bound.bound_s)
-        belief.swap = swap
         self._kernel.at_instant(swap.bound_s, self._bound.order(), lambda: self._check_bound(swap))
-        if not swap.begun:
-            self._begin(swap)
 
     def load_unclaimed(self, member: str, cause: str) -> None:
         """The machine loads ``member`` of itself into the cold slot."""
-        self._belief.unclaimed = self._opened(member, None, cause)
-        self._begin(self._belief.unclaimed)
+        self._belief.unclaimed = self._begun(member, None, cause)
 
     def drop_unclaimed(self) -> None:
         """What the machine does of itself, if anything, is not wanted."""
@@ -92,14 +87,11 @@ class Swaps:
         if self._belief.swap is swap and is_due:
             self._bound_reached(swap)
 
-    def _opened(self, member: str, incumbent: str | None, cause: str) -> Swap:
+    def _begun(self, member: str, incumbent: str | None, cause: str) -> Swap:
         event = PoolEvent("swap", self._pool, self._kernel.now_s, member, incumbent, cause=cause)
         self._events.append(event)
+        self._slot.swap_to(member, event)
         return Swap(member, incumbent, event)
-
-    def _begin(self, swap: Swap) -> None:
-        swap.begun = True
-        self._slot.swap_to(swap.target, swap.event)
 
     def _close(self, swap: Swap, result: str) -> None:
         swap.event.end_s = self._kernel.now_s

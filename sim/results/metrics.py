@@ -7,74 +7,17 @@ requests of one run, all pods together. A request still on its way to its first
 admission, first token or end when the run ended is censored in ``queue_s``,
 ``ttft_s`` or ``e2e_s``: it counts as infinitely late, and a percentile among the
 censored is null. One that was rejected, failed or cancelled before it got there
-never will: it has no value, is left out, and is counted apart.
+never will: it has no value, is left out, and is counted apart. A user's request
+counts once, however often its client sends it, and its times run from its first
+arrival; what reaches a pod beside the router is a request like any other, but
+no placement.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
-from sim.stats import PERCENTILE_METHOD
-
-Direction: TypeAlias = Literal["up", "down", "none"]
-
-_LATENCY: Final = ("mean", "p50", "p90", "p95", "p99")
-_MIDDLE: Final = ("mean", "p50", "p95")
-
-DISTRIBUTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "ttft_s": _LATENCY,
-    "tpot_s": _LATENCY,
-    "e2e_s": _LATENCY,
-    "queue_s": _LATENCY,
-    "stream_tokens_per_s": ("p50", "p5"),
-    "prompt_tokens": _MIDDLE,
-    "kv_usage": ("mean", "p95"),
-    "session_s": ("p50", "p95"),
-}
-"""Which figures of which quantity a summary holds; ``p5`` is the fifth percentile."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One figure: where it stands in the summary (keys joined by dots) and what it says.
-
-    ``better`` is the direction of improvement and ``margin`` the relative
-    difference below which two runs count as equal. A key that ends in ``.*``
-    stands for one figure per name found in the run; a name that is missing
-    then means 0.
-    """
-
-    key: str
-    unit: str
-    better: Direction
-    margin: float
-    definition: str
-
-    def covers(self, key: str) -> bool:
-        """Whether ``key`` is this figure or, for a family, one of its members."""
-        return key == self.key or (self.is_family and key.startswith(self.key[:-1]))
-
-    @property
-    def is_family(self) -> bool:
-        """Whether the key stands for one figure per name."""
-        return self.key.endswith(".*")
-
-
-def _spread(
-    quantity: str, unit: str, better: Direction, margin: float, definition: str
-) -> tuple[Metric, ...]:
-    """The figures of one quantity: its mean and percentiles."""
-
-    def wording(figure: str) -> str:
-        if figure == "mean":
-            return f"mean of {definition}; over those observed, null when the p95 is censored"
-        return f"{figure[1:]}th percentile ({PERCENTILE_METHOD}) of {definition}"
-
-    return tuple(
-        Metric(f"{quantity}.{figure}", unit, better, margin, wording(figure))
-        for figure in DISTRIBUTIONS[quantity]
-    )
-
+from sim.results.metric import Metric, spread
+from sim.results.metrics_by_name import ANSWERS, BY_NAME
 
 METRICS: Final[tuple[Metric, ...]] = (
     Metric("requests", "requests", "none", 0.02, "requests that arrived in the window"),
@@ -110,7 +53,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "requests that arrived before or after the window and are left out of figures over "
         "requests",
     ),
-    *_spread(
+    *spread(
         "ttft_s",
         "s",
         "down",
@@ -118,22 +61,22 @@ METRICS: Final[tuple[Metric, ...]] = (
         "first token - arrival at the router (hold and queue inside), requests with a first "
         "token; those rejected, failed or cancelled before it have none and are left out",
     ),
-    *_spread(
+    *spread(
         "tpot_s",
         "s",
         "down",
         0.05,
         "(end - first token) / (output tokens - 1), completed requests with 2 tokens or more",
     ),
-    *_spread("e2e_s", "s", "down", 0.05, "end - arrival at the router, completed requests"),
-    *_spread(
+    *spread("e2e_s", "s", "down", 0.05, "end - arrival at the router, completed requests"),
+    *spread(
         "queue_s",
         "s",
         "down",
         0.05,
         "first admission by the engine - dispatch by the router, requests admitted",
     ),
-    *_spread(
+    *spread(
         "stream_tokens_per_s",
         "tokens/s",
         "up",
@@ -154,7 +97,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.02,
         "output_tokens_per_s / number of GPUs of all pods",
     ),
-    *_spread(
+    *spread(
         "prompt_tokens",
         "tokens",
         "none",
@@ -183,7 +126,9 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.01,
         "share of the same requests with any cached prompt token",
     ),
-    Metric("placements.total", "placements", "none", 0.02, "dispatches inside the window"),
+    Metric(
+        "placements.total", "placements", "none", 0.02, "dispatches of the router in the window"
+    ),
     Metric("placements.by_outcome.*", "placements", "none", 0.05, "of these, by outcome"),
     Metric("placements.by_reason.*", "placements", "none", 0.05, "of these, by reason, where any"),
     Metric(
@@ -217,15 +162,21 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.05,
         "tokens computed again after preemptions inside the window, all pods",
     ),
-    *_spread(
+    *spread(
         "kv_usage",
         "ratio",
         "none",
         0.03,
         "KV blocks held by requests / all blocks, over the polls of all pods inside the window",
     ),
-    Metric("pod_requests.*", "placements", "none", 0.05, "dispatches inside the window, by pod"),
-    *_spread(
+    Metric(
+        "pod_requests.*",
+        "placements",
+        "none",
+        0.05,
+        "dispatches in the window and what came beside the router, by pod",
+    ),
+    *spread(
         "session_s",
         "s",
         "down",
@@ -265,6 +216,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.02,
         "requests completed inside the window within the objectives / its length",
     ),
+    *ANSWERS,
+    *BY_NAME,
 )
 
 

@@ -7,9 +7,15 @@ from typing import Any, Final
 import numpy as np
 
 from sim.content import Prompt, longest_shared_prefix
-from sim.request import Reason, Status
+from sim.request import Answer, Reason, Status
+from sim.results import arrow
+from sim.results.arrow import Mask
+from sim.results.figures import Window
+from sim.results.notices_by_name import fell_through_only, listed, of_pools
+from sim.results.requests import RequestColumns
 from sim.results.result import RunFacts
-from sim.results.summary import RequestColumns, Window
+from sim.results.served import answered_last, of_last_try
+from sim.results.tables import Tables
 from sim.stats import mann_kendall, mser5, time_average
 
 SLICES: Final = 10
@@ -30,7 +36,11 @@ independent values its cut is above 0 in 31 % of cases and above a twentieth in 
 
 
 def notices(
-    facts: RunFacts, requests: RequestColumns, summary: dict[str, Any], prompts: Iterable[Prompt]
+    facts: RunFacts,
+    tables: Tables,
+    requests: RequestColumns,
+    summary: dict[str, Any],
+    prompts: Iterable[Prompt],
 ) -> tuple[str, ...]:
     """Warnings about a run: nothing measured, refused, given up, cut off, saturated and so on.
 
@@ -42,8 +52,10 @@ def notices(
     return tuple(
         notice
         for notice in (
-            _refused(requests, window, summary),
-            _gave_up(requests, window, summary),
+            _refused(requests, window, summary, tables),
+            _gave_up(requests, window, summary, tables),
+            *fell_through_only(facts, tables, requests, summary),
+            *of_pools(facts, tables, summary),
             _cut_off(requests, window),
             _nothing_found(summary, prompts),
             _many_censored(summary),
@@ -66,30 +78,51 @@ def _nothing_arrived(facts: RunFacts, window: Window) -> str:
     )
 
 
-def _refused(requests: RequestColumns, window: Window, summary: dict[str, Any]) -> str | None:
+def _refused(
+    requests: RequestColumns, window: Window, summary: dict[str, Any], tables: Tables
+) -> str | None:
     """Who was refused or broke off, and why."""
     refused, total = summary["requests_rejected"] + summary["requests_failed"], summary["requests"]
     if not refused:
         return None
     gone = requests.were(Status.REJECTED) | requests.were(Status.FAILED)
-    reasons = requests.reason.counts(gone & window.contains(requests.arrival_s))
-    why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+    gone &= window.contains(requests.arrival_s)
+    reasons = requests.reason.counts(gone)
+    why = ", ".join(
+        f"{reason} {times}{_errors(requests, tables, gone & requests.reason.equal(reason), reason)}"
+        for reason, times in sorted(reasons.items())
+    )
     many = "every one" if refused == total else str(refused)
     ended = f"{many} of the {total} requests of the window refused or broken off"
     return f"{ended}: {why}" if why else ended
 
 
-def _gave_up(requests: RequestColumns, window: Window, summary: dict[str, Any]) -> str | None:
+def _errors(requests: RequestColumns, tables: Tables, these: Mask, reason: str) -> str:
+    """What the backends of these requests said in their last try, where the answer hides it."""
+    if reason not in (Answer.ALL_BACKENDS_FAILED, Answer.FAIL_CLOSED):
+        return ""
+    last = of_last_try(tables, requests)
+    concerned = last & these[arrow.whole(tables.failed_attempts, "request_id")]
+    return (
+        f" (backends: {listed(arrow.strings(tables.failed_attempts, 'error').counts(concerned))})"
+    )
+
+
+def _gave_up(
+    requests: RequestColumns, window: Window, summary: dict[str, Any], tables: Tables
+) -> str | None:
     """Clients that left, and which figures know nothing of them."""
     left, total = summary["requests_cancelled"], summary["requests"]
     if not left:
         return None
     here = requests.were(Status.CANCELLED) & window.contains(requests.arrival_s)
     unanswered = int(np.count_nonzero(here & np.isnan(requests.first_token_s)))
+    idle = int(np.count_nonzero(here & ~answered_last(tables, requests)))
+    between = f" ({idle} between two tries)" if idle else ""
     return (
         f"clients gave up on {left} of the {total} requests of the window, {unanswered} before "
-        f"their first token and {left - unanswered} after it: percentiles of TTFT cover only those "
-        "that got one, figures over completed requests none of them; both flatter"
+        f"their first token{between} and {left - unanswered} after it: percentiles of TTFT cover "
+        "only those that got one, figures over completed requests none of them; both flatter"
     )
 
 

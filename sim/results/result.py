@@ -21,6 +21,8 @@ class RunFacts:
     pod order. ``agents`` counts the agents of all closed-loop workloads, 0
     when there are none. ``has_home`` says whether the policy's spills mean
     something. ``workload_counts`` are facts about the input, by workload.
+    ``rules`` are the backends of each rule in order, ``pools`` the pods of the
+    members of each pool, ``restarts_s`` when the proxy restarted.
     """
 
     scenario: str
@@ -39,7 +41,10 @@ class RunFacts:
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
     workload_counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    proxy_restarts_s: tuple[float, ...] = ()
+    rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    pools: dict[str, dict[str, str]] = field(default_factory=dict)
+    exclusive_pools: tuple[str, ...] = ()
+    restarts_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)

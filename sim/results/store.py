@@ -174,6 +174,9 @@ def _facts(plain: Mapping[str, Any]) -> RunFacts:
         pods=tuple(facts.pods),
         opened=tuple(PodTotals(**totals) for totals in plain["opened"]),
         closed=tuple(PodTotals(**totals) for totals in plain["closed"]),
+        rules={name: tuple(backends) for name, backends in facts.rules.items()},
+        exclusive_pools=tuple(facts.exclusive_pools),
+        restarts_s=tuple(facts.restarts_s),
     )
 
 

@@ -6,105 +6,19 @@ from typing import Any, Final
 import numpy as np
 
 from sim.ports import PodTotals
-from sim.request import Outcome, Status
+from sim.request import DIRECT, Outcome, Status
 from sim.results import arrow
-from sim.results.arrow import Mask, Table, Texts
-from sim.results.metrics import DISTRIBUTIONS
+from sim.results.arrow import Mask, Table
+from sim.results.figures import Window, count, ratio, spread
+from sim.results.metric import DISTRIBUTIONS
+from sim.results.pools import of_pools
+from sim.results.requests import RequestColumns, latencies
 from sim.results.result import RunFacts
+from sim.results.served import of_answers, of_rules, of_workloads
 from sim.results.tables import Tables
 from sim.stats import Floats, Sample
 
 HOUR_S: Final = 3600.0
-
-
-@dataclass(frozen=True)
-class Window:
-    """The measured interval [start, end) in seconds; ``length_s`` is what of it the run covered.
-
-    ``end_s`` is infinite for a finite workload that is run to its end.
-    """
-
-    start_s: float
-    end_s: float
-    length_s: float
-
-    @staticmethod
-    def of(facts: RunFacts) -> "Window":
-        """The window of a run; its length is 0 when the run ended before it began."""
-        covered_s = min(facts.window_end_s, facts.end_s) - facts.window_start_s
-        return Window(facts.window_start_s, facts.window_end_s, max(0.0, covered_s))
-
-    def contains(self, times_s: Floats) -> Mask:
-        """Which times lie in the window; a time that never came (NaN) does not."""
-        return (times_s >= self.start_s) & (times_s < self.end_s)
-
-    def per_s(self, amount: float) -> float | None:
-        """A rate over the covered part; ``None`` when nothing was covered."""
-        return amount / self.length_s if self.length_s > 0.0 else None
-
-
-@dataclass(frozen=True)
-class RequestColumns:
-    """The columns of the requests table that figures need; unknown numbers are NaN."""
-
-    session: Texts
-    agent: Texts
-    status: Texts
-    reason: Texts
-    arrival_s: Floats
-    dispatch_s: Floats
-    scheduled_s: Floats
-    first_token_s: Floats
-    end_s: Floats
-    prompt_tokens: Floats
-    output_tokens: Floats
-
-    @staticmethod
-    def of(table: Table) -> "RequestColumns":
-        """Read them."""
-        return RequestColumns(
-            arrow.strings(table, "session_id"),
-            arrow.strings(table, "agent_id"),
-            arrow.strings(table, "status"),
-            arrow.strings(table, "reason"),
-            *(
-                arrow.numbers(table, name)
-                for name in (
-                    "arrival_s",
-                    "dispatch_s",
-                    "scheduled_s",
-                    "first_token_s",
-                    "end_s",
-                    "prompt_tokens",
-                    "output_tokens",
-                )
-            ),
-        )
-
-    def were(self, status: str) -> Mask:
-        """The requests that ended, or did not, in this way."""
-        return self.status.equal(status)
-
-    @property
-    def ttft_s(self) -> Floats:
-        """First token - arrival."""
-        return self.first_token_s - self.arrival_s
-
-    @property
-    def stream_s(self) -> Floats:
-        """From first token to end."""
-        return self.end_s - self.first_token_s
-
-    @property
-    def gaps(self) -> Floats:
-        """Tokens after the first; unknown unless completed with two tokens or more."""
-        streamed = self.were(Status.COMPLETED) & (self.output_tokens >= 2.0)
-        return np.where(streamed, self.output_tokens - 1.0, np.nan)
-
-    @property
-    def tpot_s(self) -> Floats:
-        """Time per output token after the first; unknown where ``gaps`` is."""
-        return self.stream_s / self.gaps
 
 
 def summarise(
@@ -120,7 +34,7 @@ def summarise(
     here = window.contains(requests.arrival_s)
     hits = _Hits.of(tables.placements, here)
     samples = {
-        **_latencies(requests, here),
+        **latencies(requests, here),
         "prompt_tokens": Sample(requests.prompt_tokens[here]),
         "prompt_cache_hit_ratio": Sample(hits.shares),
         "kv_usage": _kv_usage(window, tables.pods),
@@ -129,20 +43,24 @@ def summarise(
     summary: dict[str, Any] = {
         **_counts(requests, here),
         **{
-            quantity: _spread(samples[quantity], figures)
+            quantity: spread(samples[quantity], figures)
             for quantity, figures in DISTRIBUTIONS.items()
         },
         **_flows(facts, requests, window),
         **hits.ratios,
         **_placements(facts, window, tables.placements),
+        **of_answers(tables, requests, here),
+        **of_workloads(facts, tables, requests, here),
+        **of_rules(facts, tables, requests, here),
+        **of_pools(facts, tables, window),
     }
     if facts.slo_ttft_s is not None or facts.slo_tpot_s is not None:
         attained = _attained(facts, requests)
         samples["slo_attainment"] = _decided(facts, requests, attained, here)
         fates = samples["slo_attainment"].observed
-        summary["slo_attainment"] = _ratio(float(fates.sum()), len(fates))
+        summary["slo_attainment"] = ratio(float(fates.sum()), len(fates))
         summary["goodput_requests_per_s"] = window.per_s(
-            _count(attained & window.contains(requests.end_s))
+            count(attained & window.contains(requests.end_s))
         )
     summary["samples"] = {
         name: {"observed": len(sample.observed), "censored": sample.censored}
@@ -152,35 +70,19 @@ def summarise(
 
 
 def _counts(requests: RequestColumns, here: Mask) -> dict[str, Any]:
-    total = _count(here)
+    total = count(here)
     rejected, failed = (
-        _count(here & requests.were(status)) for status in (Status.REJECTED, Status.FAILED)
+        count(here & requests.were(status)) for status in (Status.REJECTED, Status.FAILED)
     )
     return {
         "requests": total,
-        "requests_completed": _count(here & requests.were(Status.COMPLETED)),
-        "requests_censored": _count(here & requests.were(Status.IN_FLIGHT)),
+        "requests_completed": count(here & requests.were(Status.COMPLETED)),
+        "requests_censored": count(here & requests.were(Status.IN_FLIGHT)),
         "requests_rejected": rejected,
         "requests_failed": failed,
-        "requests_cancelled": _count(here & requests.were(Status.CANCELLED)),
-        "requests_outside_window": _count(~here),
-        "error_ratio": _ratio(rejected + failed, total),
-    }
-
-
-def _latencies(requests: RequestColumns, here: Mask) -> dict[str, Sample]:
-    growing = requests.were(Status.IN_FLIGHT)
-    ended = requests.were(Status.COMPLETED) | growing
-    # An arrival a nanosecond after a step boundary counts as at it.
-    queue_s = np.maximum(requests.scheduled_s - requests.dispatch_s, 0.0)
-    streamed = here & (requests.stream_s > 0.0)  # steps may be shorter than the clock resolves
-    tokens_per_s = requests.gaps[streamed] / requests.stream_s[streamed]
-    return {
-        "ttft_s": _sample(requests.ttft_s, here, growing),
-        "tpot_s": Sample(_known(requests.tpot_s[here])),
-        "e2e_s": _sample(requests.end_s - requests.arrival_s, here & ended, growing),
-        "queue_s": _sample(queue_s, here, growing),
-        "stream_tokens_per_s": Sample(_known(tokens_per_s)),
+        "requests_cancelled": count(here & requests.were(Status.CANCELLED)),
+        "requests_outside_window": count(~here),
+        "error_ratio": ratio(rejected + failed, total),
     }
 
 
@@ -211,17 +113,18 @@ class _Hits:
     def ratios(self) -> dict[str, float | None]:
         """Three figures that are all called "hit rate" elsewhere."""
         return {
-            "prompt_cache_hit_ratio": _ratio(float(self.cached.sum()), float(self.prompt.sum())),
+            "prompt_cache_hit_ratio": ratio(float(self.cached.sum()), float(self.prompt.sum())),
             "prompt_cache_hit_ratio_mean": Sample(self.shares).mean(),
-            "requests_with_hit_ratio": _ratio(_count(self.cached > 0.0), len(self.cached)),
+            "requests_with_hit_ratio": ratio(count(self.cached > 0.0), len(self.cached)),
         }
 
 
 def _placements(facts: RunFacts, window: Window, placements: Table) -> dict[str, Any]:
-    here = window.contains(arrow.numbers(placements, "dispatch_s"))
-    total = _count(here)
+    arrived = window.contains(arrow.numbers(placements, "dispatch_s"))
+    here = arrived & ~arrow.strings(placements, "proxy").equal(DIRECT)
+    total = count(here)
     by_outcome = arrow.strings(placements, "outcome").counts(here)
-    by_pod = arrow.strings(placements, "pod").counts(here)
+    by_pod = arrow.strings(placements, "pod").counts(arrived)
     spills, migrations = by_outcome.get(Outcome.SPILL, 0), by_outcome.get(Outcome.MIGRATED, 0)
     return {
         "placements": {
@@ -229,8 +132,8 @@ def _placements(facts: RunFacts, window: Window, placements: Table) -> dict[str,
             "by_outcome": by_outcome,
             "by_reason": arrow.strings(placements, "reason").counts(here),
         },
-        "spill_ratio": _ratio(spills, total) if facts.has_home else None,
-        "migration_ratio": _ratio(migrations, total) if facts.has_home else None,
+        "spill_ratio": ratio(spills, total) if facts.has_home else None,
+        "migration_ratio": ratio(migrations, total) if facts.has_home else None,
         "pod_requests": {pod: by_pod.get(pod, 0) for pod in facts.pods},
     }
 
@@ -248,7 +151,7 @@ def _flows(facts: RunFacts, requests: RequestColumns, window: Window) -> dict[st
         "output_tokens_per_s": tokens_per_s,
         "output_tokens_per_gpu_s": None if tokens_per_s is None else tokens_per_s / facts.gpus,
         "turns_per_agent_hour": (
-            window.per_s(_count(turns) * HOUR_S / facts.agents) if facts.agents else None
+            window.per_s(count(turns) * HOUR_S / facts.agents) if facts.agents else None
         ),
         "preemptions": _growth(facts, "preemptions") if covered else None,
         "recomputed_tokens": _growth(facts, "recomputed_tokens") if covered else None,
@@ -293,23 +196,7 @@ def _decided(facts: RunFacts, requests: RequestColumns, attained: Mask, here: Ma
         waited_s = np.where(np.isnan(requests.first_token_s), waiting_s, requests.ttft_s)
         late = growing & (waited_s > facts.slo_ttft_s)
     decided = here & (~growing | late)
-    return Sample(attained[decided].astype(np.float64), _count(here & growing & ~late))
-
-
-def _sample(values: Floats, where: Mask, growing: Mask) -> Sample:
-    """The known values of ``where``, and how many of the unknown ones are still growing."""
-    return Sample(_known(values[where]), _count(where & growing & np.isnan(values)))
-
-
-def _known(values: Floats) -> Floats:
-    return values[~np.isnan(values)]
-
-
-def _spread(sample: Sample, figures: tuple[str, ...]) -> dict[str, float | None]:
-    """Mean and percentiles under the names ``mean``, ``p50`` and so on."""
-    percents = [float(figure[1:]) for figure in figures if figure != "mean"]
-    percentiles = iter(sample.percentiles(*percents))
-    return {figure: sample.mean() if figure == "mean" else next(percentiles) for figure in figures}
+    return Sample(attained[decided].astype(np.float64), count(here & growing & ~late))
 
 
 def _growth(facts: RunFacts, name: str) -> int:
@@ -319,11 +206,3 @@ def _growth(facts: RunFacts, name: str) -> int:
         return sum(getattr(pod, name) for pod in totals)
 
     return at(facts.closed) - at(facts.opened)
-
-
-def _count(mask: Mask) -> int:
-    return int(np.count_nonzero(mask))
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None

@@ -20,6 +20,7 @@ class Refusal(NamedTuple):
     retry_after_s: float | None = None
 
 
+CONCURRENCY_LIMIT: Final = Refusal(HttpStatus.TOO_MANY_REQUESTS, Answer.CONCURRENCY_LIMIT)
 NO_ROUTE: Final = Refusal(HttpStatus.UNAVAILABLE, Answer.NO_ROUTE)
 
 

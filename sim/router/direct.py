@@ -5,11 +5,8 @@ from itertools import cycle
 from sim.kernel import Kernel
 from sim.ports import PodPort
 from sim.record import Recorder
-from sim.request import Answer, Attempt, HttpStatus, Outcome, Request, Status
+from sim.request import DIRECT, Answer, Attempt, HttpStatus, Outcome, Request, Status
 from sim.router.door import Door
-
-DIRECT = "direct"
-"""What stands for the proxy of such an attempt."""
 
 
 class Direct:
@@ -53,8 +50,9 @@ class Direct:
 
     def cancel(self, request: Request) -> None:
         """The client leaves; nothing happens if the request is over already."""
-        attempt = request.attempts[-1] if request.attempts else None
-        if attempt is None or attempt.end_s is not None:
+        attempt = request.attempts[-1]
+        if attempt.end_s is not None:
+            self._door.leaves(request)
             return
         attempt.status = Status.CANCELLED
         attempt.end_s = self._kernel.now_s

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sim.kernel import Kernel
 from sim.record import Recorder
-from sim.request import Request
+from sim.request import Answer, HttpStatus, Request, Status
 
 
 class Door:
@@ -21,6 +21,8 @@ class Door:
         if request.tries == 0:
             request.arrival_s = now_s
             self._recorder.arrived(request)
+        else:
+            request.rule = request.backend = ""
         request.tries += 1
         request.sent_s = now_s
 
@@ -43,3 +45,12 @@ class Door:
             request.on_end(request)
         if self.on_end is not None and request.end_s is not None:
             self.on_end(request)
+
+    def leaves(self, request: Request) -> None:
+        """The client of ``request`` leaves, and no try is under way.
+
+        It was waiting for its next one; nothing happens if the request is over.
+        """
+        if request.end_s is None:
+            client_closed = HttpStatus.CLIENT_CLOSED_REQUEST, Answer.CLIENT_CLOSED
+            self.answers(request, Status.CANCELLED, *client_closed)

@@ -1,6 +1,6 @@
 """The proxy: takes requests in, tries the backends of their rule in turn, answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
@@ -10,7 +10,6 @@ from sim.record import Recorder
 from sim.request import (
     Answer,
     Attempt,
-    FailedAttempt,
     HttpStatus,
     PoolError,
     Reason,
@@ -18,7 +17,7 @@ from sim.request import (
     RouterError,
     Status,
 )
-from sim.router.answers import NO_ROUTE, Refusal, answer
+from sim.router.answers import CONCURRENCY_LIMIT, NO_ROUTE, Refusal, answer
 from sim.router.budgets import Budgets
 from sim.router.deadlines import Deadlines
 from sim.router.door import Door
@@ -88,22 +87,21 @@ class Proxy:
         """The client leaves: the counts drop at once, the pod frees at the end of its step."""
         trip: Trip | None = request.trip
         if trip is None:
-            return  # it is over
-        attempt = trip.attempt
-        if attempt is not None and attempt.end_s is None:
-            attempt.status = Status.CANCELLED
-            attempt.end_s = self._kernel.now_s
-            attempt.http_status = HttpStatus.CLIENT_CLOSED_REQUEST
-            trip.upstream.pods[attempt.pod_index].cancel(attempt)
-            self.ended(attempt)
+            self._door.leaves(request)
             return
-        self._held_until_now(trip)
-        self._let_go(trip)
+        attempt = trip.attempt
+        if attempt is None:
+            self._let_go(trip)
+        elif attempt.end_s is None:
+            self._hang_up(attempt, Status.CANCELLED, HttpStatus.CLIENT_CLOSED_REQUEST)
+            return
         self._end(trip, Status.CANCELLED, HttpStatus.CLIENT_CLOSED_REQUEST, Answer.CLIENT_CLOSED)
 
     def restart(self) -> None:
         """The process restarts: what it holds breaks, what it has forgotten is counted no more."""
         self._epoch += 1
+        if self._budgets is not None:
+            self._budgets.forget()
         held, self._policy_holds = list(self._policy_holds), {}
         for pool in dict.fromkeys(each.pool for each in self._upstreams if each.pool is not None):
             pool.restart()
@@ -125,35 +123,39 @@ class Proxy:
         trip: Trip = attempt.request.trip
         if trip.epoch == self._epoch:
             trip.upstream.ended(attempt)
-        status, http_status = attempt.status, attempt.http_status
-        if status in (Status.COMPLETED, Status.CANCELLED):
-            gone = status == Status.CANCELLED
-            reason = Answer.CLIENT_CLOSED if gone else attempt.end_reason
-        elif http_status is not None and http_status < HttpStatus.SERVER_ERROR:
-            reason = attempt.end_reason
-        else:
-            self._kernel.at(self._kernel.now_s, Order.RELEASE, partial(self._broke, trip, attempt))
+        if _may_be_served_elsewhere(attempt):
+            self._at_release(partial(self._broke, trip, attempt))
             return
         if trip.activation is not None:
-            self._kernel.at(self._kernel.now_s, Order.RELEASE, partial(self._let_go, trip))
-        self._end(trip, status, http_status, reason)
+            self._at_release(partial(self._let_go, trip))
+        left = attempt.status == Status.CANCELLED
+        reason = Answer.CLIENT_CLOSED if left else attempt.end_reason
+        self._end(trip, attempt.status, attempt.http_status, reason)
+
+    def _at_release(self, callback: Callable[[], None]) -> None:
+        self._kernel.at(self._kernel.now_s, Order.RELEASE, callback)
 
     def _broke(self, trip: Trip, attempt: Attempt) -> None:
         """A backend has failed; others may serve unless the client has seen a token already."""
-        upstream, http_status = trip.upstream, attempt.http_status
         self._let_go(trip)
+        forgotten = trip.epoch != self._epoch
+        if not forgotten:
+            self._blame(trip.upstream, attempt)
+        if trip.request.trip is not trip:
+            return  # the client has left meanwhile
+        if attempt.first_token_s is not None:
+            self._end(trip, Status.FAILED, attempt.http_status, attempt.end_reason)
+        elif forgotten:
+            self._end(trip, Status.FAILED, None, Answer.PROXY_RESTART)
+        else:
+            self._passed_over(trip, attempt.end_reason or Reason.BACKEND_ERROR)
+
+    def _blame(self, upstream: Upstream, attempt: Attempt) -> None:
+        """What a failed attempt says about the pod that it was on."""
         if attempt.end_reason != Reason.TIMEOUT:
             upstream.quarantine(attempt.pod_index, self._quarantine_s)
         if attempt.end_reason == Reason.CONNECTION_REFUSED and upstream.pool is not None:
             upstream.pool.unreachable(upstream.name)
-        if trip.request.trip is not trip:
-            return  # the client has left meanwhile
-        if attempt.first_token_s is not None:
-            self._end(trip, Status.FAILED, http_status, attempt.end_reason)
-        elif trip.epoch != self._epoch:
-            self._end(trip, Status.FAILED, None, Answer.PROXY_RESTART)
-        else:
-            self._passed_over(trip, attempt.end_reason or Reason.BACKEND_ERROR, attempt)
 
     def _let_go(self, trip: Trip) -> None:
         """Give the pool back what it holds or has granted for the present backend."""
@@ -166,11 +168,17 @@ class Proxy:
             pool.release(activation)
 
     def _missed(self, attempt: Attempt) -> None:
-        """No first token in time: the proxy hangs up."""
-        trip: Trip = attempt.request.trip
-        attempt.status = Status.FAILED
+        """No first token in time."""
+        self._hang_up(attempt, Status.FAILED, None, Reason.TIMEOUT)
+
+    def _hang_up(
+        self, attempt: Attempt, status: str, http_status: int | None, reason: str | None = None
+    ) -> None:
+        attempt.status = status
         attempt.end_s = self._kernel.now_s
-        attempt.end_reason = Reason.TIMEOUT
+        attempt.http_status = http_status
+        attempt.end_reason = reason
+        trip: Trip = attempt.request.trip
         trip.upstream.pods[attempt.pod_index].cancel(attempt)
         self.ended(attempt)
 
@@ -201,27 +209,17 @@ class Proxy:
         self._place(trip)
 
     def _refused_by_pool(self, trip: Trip, error: str) -> None:
-        self._held_until_now(trip)
         trip.held = False
         if error == PoolError.PROXY_RESTART:
             self._end(trip, Status.FAILED, None, Answer.PROXY_RESTART)
+        elif error == PoolError.CONCURRENCY_LIMIT:
+            self._refuse(trip.request, CONCURRENCY_LIMIT)
         else:
             self._passed_over(trip, error)
 
-    def _passed_over(self, trip: Trip, error: str, attempt: Attempt | None = None) -> None:
-        now_s = self._kernel.now_s
-        failure = FailedAttempt(
-            trip.request,
-            trip.request.tries,
-            trip.upstream.name,
-            None if attempt is None else attempt.pod,
-            trip.started_s,
-            now_s,
-            error,
-            None if attempt is None else attempt.http_status,
-        )
-        self._recorder.failed_attempts.append(failure)
-        trip.passed_over(error, now_s)
+    def _passed_over(self, trip: Trip, error: str) -> None:
+        """The present backend does not serve, for ``error``; the next one is due."""
+        self._recorder.failed_attempts.append(trip.pass_over(error, self._kernel.now_s))
         self._go_on(trip)
 
     def _place(self, trip: Trip) -> None:
@@ -239,7 +237,7 @@ class Proxy:
             self._kernel.at(decision.until_s, Order.HOLD_EXPIRY, again)
         else:
             self._let_go(trip)
-            self._refuse(request, Refusal(decision.http_status, decision.reason))
+            self._end(trip, Status.REJECTED, decision.http_status, decision.reason)
 
     def _place_again(self, trip: Trip) -> None:
         if trip in self._policy_holds:
@@ -247,36 +245,17 @@ class Proxy:
             self._place(trip)
 
     def _dispatch(self, trip: Trip, place: Place, now_s: float) -> None:
-        upstream, request, pod = trip.upstream, trip.request, place.pod
-        self._held_until_now(trip)
-        attempt = trip.attempt = Attempt(
-            request=request,
-            number=len(request.attempts) + 1,
-            proxy=self.name,
-            backend=upstream.name,
-            pod_index=pod,
-            pod=upstream.columns.names[pod],
-            outcome=place.outcome,
-            reason=place.reason,
-            decided_s=now_s,
-            dispatch_s=now_s,
-            listener=self,
-            predicted_cached_tokens=place.predicted_cached_tokens,
-        )
-        request.attempts.append(attempt)
+        upstream = trip.upstream
+        attempt = trip.dispatch(place, now_s, self.name, self)
         self._recorder.dispatched(attempt)
         upstream.dispatched(attempt)
         if upstream.fault_http_status is not None:
-            status, error = upstream.fault_http_status, Reason.BACKEND_ERROR
-            attempt.end(Status.REJECTED, now_s, status, error)
+            attempt.end(Status.REJECTED, now_s, upstream.fault_http_status, Reason.BACKEND_ERROR)
             return
         timeout_s = trip.target.timeout_s
         if timeout_s < inf:
             self._deadlines.watch(attempt, timeout_s)
-        upstream.pods[pod].submit(attempt)
-
-    def _held_until_now(self, trip: Trip) -> None:
-        trip.request.hold_s += self._kernel.now_s - trip.started_s
+        upstream.pods[attempt.pod_index].submit(attempt)
 
     # -- answers --------------------------------------------------------------------------
 
@@ -285,8 +264,18 @@ class Proxy:
         self._door.answers(request, Status.REJECTED, http_status, reason, retry_after_s)
 
     def _end(self, trip: Trip, status: str, http_status: int | None, reason: str | None) -> None:
-        self._policy_holds.pop(trip, None)
-        if self._budgets is not None and trip.attempt is not None:
-            tokens = trip.request.prompt.tokens + trip.attempt.emitted_tokens
-            self._budgets.charge(trip.request, trip.route.name, tokens, self._kernel.now_s)
-        self._door.answers(trip.request, status, http_status, reason)
+        request, attempt, now_s = trip.request, trip.attempt, self._kernel.now_s
+        if attempt is None:
+            trip.held_until(now_s)
+            self._policy_holds.pop(trip, None)
+        elif self._budgets is not None and status == Status.COMPLETED:
+            tokens = request.prompt.tokens + attempt.emitted_tokens
+            self._budgets.charge(request, trip.route.name, tokens, now_s)
+        self._door.answers(request, status, http_status, reason)
+
+
+def _may_be_served_elsewhere(attempt: Attempt) -> bool:
+    """Whether what has ended is a failure, and of the backend and not of the request."""
+    if attempt.status in (Status.COMPLETED, Status.CANCELLED):
+        return False
+    return attempt.http_status is None or attempt.http_status >= HttpStatus.SERVER_ERROR

@@ -56,9 +56,11 @@ class Routes:
     def of(self, request: Request) -> Route | None:
         """The route of ``request``; None when nothing takes it."""
         key = request.model, request.headers
-        if key not in self._known:
-            self._known[key] = self._find(request.model, dict(request.headers))
-        return self._known[key]
+        try:
+            return self._known[key]
+        except KeyError:
+            route = self._known[key] = self._find(request.model, dict(request.headers))
+            return route
 
     def _find(self, model: str, headers: Mapping[str, str]) -> Route | None:
         headers = {name.lower(): value for name, value in headers.items()}
@@ -71,11 +73,9 @@ class Routes:
         return self._default
 
     def _route(self, rule: Rule) -> Route:
-        wanted = rule.match.required_capabilities
         targets = tuple(
             Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
-            for name in rule.backends
-            if all(each in self._backends[name].capabilities for each in wanted)
+            for name in backends_of(rule, self._backends)
         )
         return Route(rule.name, targets, rule.pool_activation == "IfIdle", rule.fail_closed)
 
@@ -92,19 +92,35 @@ class Routes:
         return inf if general_s is None else general_s
 
 
+def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
+    """The backends of a rule, in order; none if not one of them can do all that it requires."""
+    wanted = set(rule.match.required_capabilities)
+    able = any(wanted <= set(backends[name].capabilities) for name in rule.backends)
+    return rule.backends if able else ()
+
+
 def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:
     """Whether a request for ``model`` with ``headers``, names in lower case, is meant.
 
-    Capabilities are those of backends and no matter of the request.
+    Capabilities are those of backends and no matter of the request. Capital
+    letters of a request's classification or complexity do not count.
     """
     wanted = {name.lower(): value for name, value in match.headers.items()}
+    classification = headers.get(CLASSIFICATION_HEADER, "").lower()
+    complexity = headers.get(COMPLEXITY_HEADER, "").lower()
     return (
-        (not match.models or any(fnmatchcase(model, glob) for glob in match.models))
+        (not match.models or any(fits(model, glob) for glob in match.models))
         and all(headers.get(name) == value for name, value in wanted.items())
-        and _among(headers.get(CLASSIFICATION_HEADER), match.data_classification)
-        and match.task_complexity in (None, headers.get(COMPLEXITY_HEADER))
+        and (not match.data_classification or classification in match.data_classification)
+        and match.task_complexity in (None, complexity)
     )
 
 
-def _among(value: str | None, accepted: tuple[str, ...]) -> bool:
-    return not accepted or value in accepted
+def fits(model: str, glob: str) -> bool:
+    """Whether ``model`` fits ``glob`` as LLMKube reads it (Go's ``path.Match``).
+
+    A wildcard ends at a slash: ``qwen*`` is not ``qwen/qwen3``. The missing
+    model fits ``*`` only.
+    """
+    parts, globs = model.split("/"), glob.replace("[^", "[!").split("/")
+    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))

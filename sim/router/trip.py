@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from sim.ports import Activation
-from sim.request import Attempt, PoolError, Request
+from sim.request import Attempt, AttemptListener, FailedAttempt, PoolError, Request
 from sim.router.routes import Route, Target
 from sim.router.upstream import Upstream
+from sim.router.views import Place
 
 
 @dataclass(slots=True, eq=False)
@@ -40,11 +41,55 @@ class Trip:
         """The present backend's pods."""
         return self.route.targets[self.stop].upstream
 
-    def passed_over(self, error: str, now_s: float) -> None:
+    def held_until(self, now_s: float) -> None:
+        """Whatever it has waited for at the present backend, it does so no longer."""
+        self.request.hold_s += now_s - self.started_s
+
+    def dispatch(
+        self, place: Place, now_s: float, proxy: str, listener: AttemptListener
+    ) -> Attempt:
+        """The attempt that leaves for the place that the present backend's policy has chosen."""
+        self.held_until(now_s)
+        request, upstream, pod = self.request, self.upstream, place.pod
+        attempt = self.attempt = Attempt(
+            request,
+            len(request.attempts) + 1,
+            proxy,
+            upstream.name,
+            pod,
+            upstream.columns.names[pod],
+            place.outcome,
+            place.reason,
+            now_s,
+            now_s,
+            listener,
+            place.predicted_cached_tokens,
+        )
+        request.attempts.append(attempt)
+        return attempt
+
+    def pass_over(self, error: str, now_s: float) -> FailedAttempt:
         """The present backend does not serve; the next one is due."""
+        request, attempt = self.request, self.attempt
+        pod = http_status = None
+        if attempt is None:
+            self.held_until(now_s)
+        else:
+            pod, http_status = attempt.pod, attempt.http_status
+        failure = FailedAttempt(
+            request,
+            request.tries,
+            self.upstream.name,
+            pod,
+            self.started_s,
+            now_s,
+            error,
+            http_status,
+        )
         self.error = error
         self.all_busy = self.all_busy and error == PoolError.INCUMBENT_BUSY
         self.attempt = None
         self.activation = None
         self.stop += 1
         self.started_s = now_s
+        return failure

@@ -139,6 +139,7 @@ Fact: TypeAlias = (
 class PolicyContext:
     """What a policy is built with: who it works for and its random streams.
 
+    ``proxy`` is the name of the proxy, and of its life when it has restarted.
     ``ring_salt`` goes into every hashed ring point, so that seeds replicate
     the luck of the layout. A policy names its streams
     ``policy/<proxy>/<backend>/...``.

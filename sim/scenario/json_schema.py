@@ -17,7 +17,7 @@ from sim.registry import Family, Registry
 from sim.scenario.balancing import AFFINITY_KEYS, Balancing
 from sim.scenario.fields import DOTTED_PATTERN, NAME_PATTERN
 from sim.scenario.schema import Scenario
-from sim.scenario.validate import DEFAULT_ENGINE
+from sim.scenario.validate import DEFAULT_ENGINE, DEFAULT_POOL
 from sim.scenario.variants import SHARED_KEYS
 
 Schema: TypeAlias = dict[str, Any]
@@ -32,14 +32,14 @@ class _WithoutTitles(GenerateJsonSchema):
 
 
 def json_schema(registry: Registry | None = None) -> Schema:
-    """The schema of a whole file, draft 2020-12, with every registered policy and workload."""
+    """The schema of a whole file, draft 2020-12, with every registered kind of block."""
     registry = registry or registries.load()
     families = [*registry.policies.values(), *registry.workloads.values()]
-    engines = list(registry.engines.values())
+    engines, pools = list(registry.engines.values()), list(registry.pools.values())
     models: list[type[BaseModel]] = [
         Scenario,
         Balancing,
-        *(family.spec for family in (*families, *engines)),
+        *(family.spec for family in (*families, *engines, *pools)),
     ]
     references, schema = models_json_schema(
         [(model, "validation") for model in models],
@@ -47,19 +47,22 @@ def json_schema(registry: Registry | None = None) -> Schema:
         schema_generator=_WithoutTitles,
     )
     definitions: dict[str, Schema] = schema["$defs"]
-    for family in (*families, *(one for one in engines if one.kind != DEFAULT_ENGINE)):
+    for family in (*families, *engines, *pools):
+        if family.kind in (DEFAULT_ENGINE, DEFAULT_POOL):
+            continue
         required = _definition(definitions, references, family.spec).setdefault("required", [])
         if "kind" not in required:
             required.insert(0, "kind")
     _complete_backend(definitions, references, registry)
     root = definitions.pop(_name(references, Scenario))
     properties = root["properties"]
-    for section in ("engines", "backends", "workloads"):
+    for section in ("engines", "backends", "pools", "workloads"):
         values = properties[section].pop("patternProperties")[NAME_PATTERN]
         properties[section]["propertyNames"] = {"pattern": NAME_PATTERN, "maxLength": 63}
         properties[section]["additionalProperties"] = values
     workloads = _references(registry.workloads.values(), references)
     properties["workloads"]["additionalProperties"] = {"anyOf": workloads}
+    properties["pools"]["additionalProperties"] = {"anyOf": _references(pools, references)}
     some_kind = properties["engines"]["additionalProperties"].pop("$ref")
     del definitions[some_kind.rpartition("/")[2]]
     properties["engines"]["additionalProperties"]["anyOf"] = _references(engines, references)

@@ -1,11 +1,19 @@
 """What is common to all kinds of pools: backends that take turns on the same GPUs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import Field
 
-from sim.scenario.fields import Model, Name
+from sim.scenario.engine import Engine
+from sim.scenario.fields import Model, Name, whole
 from sim.scenario.swap import Member
+
+MAX_PRIORITY: Final = 1000
+
+Priority: TypeAlias = Annotated[int, whole(-MAX_PRIORITY, MAX_PRIORITY)]
+"""Of a member; those of a higher one go first."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +38,14 @@ class Pool(Model):
     ``sim.registry.family`` and built as ``Implementation(name, spec, context)``.
     """
 
+    knows_if_idle: ClassVar[bool] = False
+    """Whether an attempt may be skipped: rules with ``poolActivation: IfIdle``."""
+
+    exclusive: ClassVar[bool] = False
+    """Whether no more than one member is loaded at a time, whatever the settings."""
+
     kind: str = "model-pool"
-    members: dict[Name, Member] = Field(
+    members: Mapping[Name, Member] = Field(
         min_length=1, description="Names of backends, each of one pod, and how they are loaded."
     )
 
@@ -39,3 +53,11 @@ class Pool(Model):
     def router_side(self) -> RouterSide:
         """How the router treats the members."""
         return RouterSide()
+
+    def resident_bytes(self, engines: Mapping[str, Engine]) -> dict[str, float]:
+        """What each member takes of the memory that they share, given its engine.
+
+        Nothing of a pool to which that is all one. Raises ``ScenarioError`` when
+        it is not known or does not fit; the path of a fault is the key of the pool.
+        """
+        return {}

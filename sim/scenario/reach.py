@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sim.scenario.engine import Engine
+from sim.scenario.pool import Pool
 from sim.scenario.schema import Scenario
 
 
@@ -14,6 +16,14 @@ def reachable(scenario: Scenario) -> list[str]:
     used.add(router.default_route or "")
     by_name = router.default_route_strategy == "BackendNameMatch"
     return [name for name in scenario.backends if by_name or name in used]
+
+
+def engines_of(scenario: Scenario, pool: Pool) -> dict[str, Engine]:
+    """The engine of each member, as far as there is one."""
+    backends = scenario.backends
+    named = {name: backends[name].engine for name in pool.members if name in backends}
+    engines = scenario.engines
+    return {name: engines[engine] for name, engine in named.items() if engine in engines}
 
 
 def direct_backend(workload: Any) -> str | None:

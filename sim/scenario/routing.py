@@ -32,7 +32,9 @@ class Match(Model):
     """What a request must be for a rule to take it: all that is given, one of each list."""
 
     models: tuple[Label, ...] = Field(
-        default=(), description="Globs of the model that is asked for, such as qwen3-*."
+        default=(),
+        description="Globs of the model that is asked for, such as qwen3-*; no wildcard stands "
+        "for a slash.",
     )
     headers: dict[HeaderName, Text] = Field(
         default={}, description="Headers with exactly these values."
@@ -44,7 +46,7 @@ class Match(Model):
         default=None, description=f"Value of the header {COMPLEXITY_HEADER}."
     )
     required_capabilities: tuple[Label, ...] = Field(
-        default=(), description="Only backends that have all of these are tried."
+        default=(), description="One of the backends must have all of these."
     )
 
 
@@ -87,7 +89,7 @@ class Metrics(Model):
 class ProxySettings(Model):
     """The proxy process."""
 
-    replicas: Annotated[int, whole(1, 1)] = Field(
+    replicas: Literal[1] = Field(
         default=1, description="Only one: with a pooled backend there must be no more."
     )
     response_header_timeout: PositiveDuration | None = Field(
@@ -110,7 +112,7 @@ class Budget(Model):
         description="All requests, those of ruleName, or each value of the header headerKey."
     )
     max_tokens: PositiveTokens = Field(
-        description="Tokens of prompts and answers; they count when a response is over."
+        description="Tokens of prompts and answers; they count when an answer is complete."
     )
     window_seconds: Annotated[int, whole(1, 31_622_400)] = Field(
         default=3600, description="Length of the window in seconds."

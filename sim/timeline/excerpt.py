@@ -79,14 +79,18 @@ def shown(result: RunResult, log: StepLog, most_events: int) -> Excerpt:
     attempts = arrow.whole(result.tables.requests, "attempts")
     polls_s = arrow.numbers(result.tables.pods, "time_s")
     polls_s = polls_s[excerpt.rows(result.tables.pods, "time_s", "time_s")]
+    pools_s = arrow.numbers(result.tables.pools, "start_s")
+    pools_s = pools_s[excerpt.rows(result.tables.pools, "start_s", "end_s")]
     # A request: the time since the turn before, its turn, its track; an attempt: placement,
-    # request and its three parts, its track. A step: itself and two times two counters.
+    # request and its three parts, its track. A step: itself and two times two counters. A row of
+    # a pool: a swap with its three parts and whom it brought.
     counts = [
         *(3 + 6 * np.maximum(attempts[here], 1)),
         *np.ones(len(polls_s), dtype=np.int64),
+        *np.full(len(pools_s), 5, dtype=np.int64),
         *(5 + len(report.chunks) + len(report.preempted) for report in log.reports),
     ]
-    begins_s = [*arrivals_s[here], *polls_s, *(report.start_s for report in log.reports)]
+    begins_s = [*arrivals_s[here], *polls_s, *pools_s, *(report.start_s for report in log.reports)]
     times_s = np.maximum(np.array(begins_s, dtype=np.float64), start_s)
     order = np.argsort(times_s, kind="stable")
     affordable = np.cumsum(np.array(counts, dtype=np.int64)[order]) <= most_events

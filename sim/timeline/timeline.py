@@ -6,6 +6,7 @@ from typing import Final
 from sim.results.result import RunResult
 from sim.timeline.excerpt import Excerpt, StepLog, shown
 from sim.timeline.pods import RequestWork, draw_polls, draw_steps
+from sim.timeline.pools import draw_pools
 from sim.timeline.requests import Requests, draw_attempts, draw_placements, draw_turns
 from sim.timeline.trace import Trace
 
@@ -34,6 +35,7 @@ def timeline(result: RunResult, log: StepLog, most_events: int = MOST_EVENTS) ->
     draw_turns(trace, requests, result, excerpt)
     router = trace.process("router")
     draw_placements(trace, requests, router, excerpt)
+    draw_pools(trace, result, excerpt)
     pods = {pod: trace.process(pod) for pod in result.facts.pods}
     reports = [
         report._replace(end_s=min(report.end_s, result.facts.end_s))

@@ -2,15 +2,17 @@
 
 from functools import partial
 from math import inf
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.request import Request
-from sim.scenario.fields import Model, Name, PositiveDuration, Text, count
+from sim.scenario.fields import Model, Name, PositiveDuration, Text, count, refuse
 from sim.scenario.routing import HeaderName, Label
+from sim.workload.errand import Errand, Habits
+from sim.workload.retry import Retries
 
 Priority: TypeAlias = count(-1000, 1000)  # type: ignore[valid-type]
 
@@ -35,9 +37,30 @@ class ClientSpec(Model):
     )
     client_timeout: PositiveDuration | None = Field(
         default=None,
-        description="A client leaves when its answer is not complete so long after the request "
-        "was sent; clients wait for ever when missing.",
+        description="A client gives up a try whose answer is not complete so long after it was "
+        "sent, and goes on to the next of fallbackModels or leaves; it waits for ever when "
+        "missing.",
     )
+    patience: PositiveDuration | None = Field(
+        default=None,
+        description="The user leaves when there is no complete answer so long after the first "
+        "try was sent, whatever tries are left; never when missing.",
+    )
+    retry: Retries | None = Field(
+        default=None, description="When and how often a try is repeated; never when missing."
+    )
+    fallback_models: tuple[Label, ...] = Field(
+        default=(),
+        description="Models that a client asks for, one after the other, when a try times out "
+        "or ends in an error and is not repeated.",
+    )
+
+    @model_validator(mode="after")
+    def _clients_make_sense(self) -> Self:
+        if self.direct is not None and self.fallback_models:
+            said = "not with direct: beside the router there is one backend, whatever the model"
+            refuse([("fallbackModels", said)])
+        return self
 
 
 class Clients:
@@ -49,19 +72,28 @@ class Clients:
         self._model = spec.model or ""
         self._headers = tuple(spec.headers.items())
         self._timeout_s = inf if spec.client_timeout is None else spec.client_timeout
+        self._patience_s = inf if spec.patience is None else spec.patience
+        self._habits: Habits | None = None  # of clients that try more than once
+        if spec.retry is not None or spec.fallback_models:
+            self._habits = Habits(context, self._timeout_s, spec.retry, spec.fallback_models)
 
-    def send(
-        self, request: Request, priority: int | None = None, leaves_after_s: float = inf
-    ) -> None:
-        """Submit ``request`` now; its client leaves at its timeout, or before."""
-        again = partial(self.send, request, priority, leaves_after_s)
+    def send(self, request: Request, priority: int | None = None, patience_s: float = inf) -> None:
+        """Submit ``request`` now; its user leaves after ``patience_s``, or before.
+
+        ``request.on_end`` is called once, when no further try will be made.
+        """
+        again = partial(self.send, request, priority, patience_s)
         if self._context.kernel.postponed(Order.ARRIVAL, again):
             return  # a step or a fault of this very instant is still to come
         request.model = request.model or self._model
         request.headers = request.headers or self._headers
         request.priority = self._priority if priority is None else priority
+        patience_s = min(patience_s, self._patience_s)
+        if self._habits is not None:
+            Errand(self._habits, request, patience_s).begin()
+            return
         proxy, kernel = self._context.proxy, self._context.kernel
-        waits_s = self._timeout_s if self._timeout_s < leaves_after_s else leaves_after_s
+        waits_s = min(patience_s, self._timeout_s)
         if waits_s < inf:
             leave = partial(proxy.cancel, request)
             kernel.at_instant(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)

@@ -42,8 +42,8 @@ class ScriptSpec(ClientSpec):
     """Requests one by one: ``rows`` here, or a CSV ``file`` with the same keys as columns.
 
     ``unit`` is that of times in a file whose header does not say it. A row's
-    own ``priority`` goes before the workload's, and of a row's ``cancel`` and
-    the ``clientTimeout`` the earlier one counts.
+    own ``priority`` goes before the workload's. Its ``cancel`` is the patience
+    of its user: of that and the workload's ``patience`` the shorter one counts.
     """
 
     kind: Literal["script"]
@@ -231,8 +231,8 @@ class Script:
             model=row.model or "",
             closes_session=turn.closes,
         )
-        leaves_after_s = inf if row.cancel is None else row.cancel
-        self._clients.send(request, row.priority, leaves_after_s)
+        patience_s = inf if row.cancel is None else row.cancel
+        self._clients.send(request, row.priority, patience_s)
 
     def _key(self, session: str | None) -> int | None:
         """A session's key depends on the seed, as everywhere: seeds replicate the ring's luck."""

@@ -9,8 +9,10 @@ import pytest
 from sim.cli.table import WIDTH, render
 from sim.results import arrow
 from sim.results.result import RunFacts, RunResult
+from sim.results.tables import DECLARED, Tables
 from sim.runner import Runs
 from sim.scenario.load import ScenarioSet
+from tests.results.builders import Book, facts, pooled_run
 
 SUMMARY = {
     "requests_completed": 1234,
@@ -50,7 +52,8 @@ def result(variant: str, seed: int = 1, warnings: tuple[str, ...] = (), **change
         events=0,
     )
     empty = arrow.table([], [])
-    return RunResult(facts, empty, empty, empty, SUMMARY | changes, warnings, "digest")
+    tables = Tables(*(empty for _ in DECLARED))
+    return RunResult(facts, tables, SUMMARY | changes, warnings, "digest")
 
 
 def table(*results: RunResult, description: str = "", warnings: tuple[str, ...] = ()) -> str:
@@ -183,3 +186,57 @@ def test_windows_that_differ_are_stated_by_variant():
     text = table(result("ring"), result("all", window_start_s=0.0, window_end_s=math.inf))
     assert "ring: requests that arrived from 600 s to 1,500 s of simulated time" in text
     assert "all: requests that arrived from 0 s to the end of the workload" in text
+
+
+def test_workloads_rules_pools_and_answers_stand_below_the_rest():
+    """A reader would have to open summary.json to learn what a pool did to whom."""
+    text = table(pooled_run())
+    assert max(len(line) for line in text.splitlines()) <= WIDTH
+    lines = text.splitlines()
+    first = lines.index("workload chat")
+    assert [" ".join(line.split()) for line in lines[first : lines.index("", first)]] == [
+        "workload chat",
+        "TTFT p50, s 7.00",
+        "TTFT p95, s –",
+        "errors, % 0.0",
+        "fell through, % 25.0",
+        "cancelled 1",
+        "completed 4",
+        "workload nightly",
+        "TTFT p50, s 1.00",
+        "TTFT p95, s 1.00",
+        "errors, % 50.0",
+        "completed 1",
+        "rule chat",
+        "served by a, % 50.0",
+        "served by b, % 50.0",
+        "pool desk",
+        "swaps 3",
+        "time swapping, % 44.0",
+        "swap p50, s 7.0",
+        "swaps failed (deadline) 1",
+        "swaps failed (error) 1",
+        "reclaims 1",
+        "attempts held 5",
+        "hold p95, s –",
+        "busy skips 1",
+        "errors beside the router 1",
+        "loads of a 3",
+        "a resident, % 11.0",
+        "loads of b 2",
+        "b resident, % 36.5",
+        "errors by answer",
+        "0 connection_refused 1",
+        "0 connection_refused, tries 1",
+        "503 pool_activation_timeout, tries 1",
+        "tries 9",
+        "errors by try, % 22.2",
+    ]
+
+
+def test_runs_with_one_workload_and_no_pool_have_no_further_rows():
+    """Every table would end in rows that repeat those above."""
+    book = Book()
+    book.answered(1.0, 0.5)
+    one = table(book.freeze(facts(workload_counts={"chat": {}}, rules={"all": ("qwen",)})))
+    assert "requests outside window" in one.splitlines()[-1]

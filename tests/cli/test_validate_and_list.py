@@ -18,10 +18,10 @@ def test_validate_says_what_would_be_run(podsim):
         "seeds 7, 8; 4 runs in all\n"
         "variant round-robin\n"
         "  backend pods: 3 x round-robin, 160,000 KV tokens per pod (given)\n"
+        "  rule all: backends [pods]\n"
         "  workload traffic: requests\n"
-        "variant least-loaded\n"
+        "variant least-loaded: as round-robin, but\n"
         "  backend pods: 3 x least-loaded, 160,000 KV tokens per pod (given)\n"
-        "  workload traffic: requests\n"
     )
 
 

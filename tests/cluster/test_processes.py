@@ -268,3 +268,18 @@ def test_a_life_begins_once() -> None:
     site.pod.stop()
     site.pod.stop()
     site.pod.begin_loading()
+
+
+def test_who_asked_is_told_once_when_somebody_comes() -> None:
+    """An exact idle clock would count on over a request that comes and goes, or be stopped by one
+    that nobody took.
+    """
+    site = Site()
+    told: list[float] = []
+    site.pod.when_busy(lambda: told.append(site.kernel.now_s))
+    site.send(1.0, 10, 1)  # nobody listens yet
+    site.at(2.0, site.replica.start)
+    for time_s in (3.0, 4.0):
+        site.send(time_s, 10, 1)
+    site.kernel.run_until(5.0)
+    assert told == [3.0]

@@ -1,9 +1,9 @@
-"""Deliberate faults of one line in engine and cache, each of which the suite must catch.
+"""Deliberate faults of one line in engine, cache and pools, each of which the suite must catch.
 
 ``python -m tests.mutations`` puts them in one by one.
 """
 
-from tests.mutations import admission, cache, duration, lives, reports, scheduler
+from tests.mutations import admission, cache, duration, lives, pool, reports, scheduler
 from tests.mutations.fault import Fault as Fault
 
 FAULTS = (
@@ -13,4 +13,5 @@ FAULTS = (
     *cache.FAULTS,
     *duration.FAULTS,
     *lives.FAULTS,
+    *pool.FAULTS,
 )

@@ -6,9 +6,9 @@ from typing import Any
 
 from sim.content import Node, Prompt
 from sim.kernel import Kernel, Order
-from sim.pool.activator import Activator
-from sim.pool.spec import ModelPool
+from sim.pool.spec import ExclusiveSlot
 from sim.ports import Activation, PoolContext, PoolEvent
+from sim.registry import load
 from sim.request import Request
 from sim.rng import Streams
 
@@ -227,8 +227,11 @@ class Desk:
         seed: int = 1,
         members: dict[str, dict[str, Any]] | None = None,
         failures: Sequence[tuple[str, float]] = (),
+        kind: str = "model-pool",
         **options: Any,
     ) -> None:
+        family = load().pools[kind]
+        self._exclusive = issubclass(family.spec, ExclusiveSlot)
         self.kernel = Kernel()
         self.events: list[PoolEvent] = []
         self.clients: list[Client] = []
@@ -238,7 +241,9 @@ class Desk:
             name: {"load": load_s, "unload": unload_s, **more.get(name, {})}
             for name, (load_s, unload_s) in times.items()
         }
-        context = PoolContext(
+        exact = EXACT if self._exclusive else {}
+        spec = family.spec.model_validate({"kind": kind, "members": written, **exact, **options})
+        self.context = PoolContext(
             kernel=self.kernel,
             streams=Streams(seed),
             events=self.events,
@@ -246,9 +251,9 @@ class Desk:
             unload_s={name: unload_s for name, (_, unload_s) in times.items()},
             load_s={name: load_s for name, (load_s, _) in times.items()},
             header_timeout_s=header_timeout_s,
+            resident_bytes=spec.resident_bytes({}),
         )
-        spec = ModelPool.model_validate({"members": written, **EXACT, **options})
-        self.pool = Activator("desk", spec, context)
+        self.pool = family.implementation("desk", spec, self.context)
         for name, after_s in failures:
             self.pool.fail_loads(name, after_s, 1)
         self.pool.start()
@@ -328,6 +333,8 @@ class Desk:
         return sum(what == "load" for _, what in self.pods[member].log)
 
     def assert_nobody_else_is_there(self, pod: Pod) -> None:
+        if not self._exclusive:
+            return
         others = [each.name for each in self.pods.values() if each is not pod]
         assert not any(self.pods[name].ready or self.pods[name].loading for name in others)
 

@@ -1,13 +1,13 @@
 """The rules of a model pool once more, slow and obvious, for whole seconds and fake pods.
 
-Written from the rules (router and pools, 6), without a heap, callbacks or reentrance: time goes
-on second by second, and at each the first thing that is due in the order of one instant is done,
-then it is looked again from the start.
+Written from the rules (router and pools, 6), without a heap or callbacks: time goes on second by
+second; of what is due the first thing in the order of one instant is done, and then everything is
+looked at again.
 """
 
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import Any
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,16 @@ class Trip:
     state: str = ""  # held, granted
     joined_s: int = 0
     hold_s: float = inf
-    counted: bool = False
-    decided: bool = False
+    flies_to: str = ""
 
     @property
     def member(self) -> str:
-        granted_last = self.log and self.log[-1][1] == "granted"
-        return self.ask.rule[len(self.log) - (1 if granted_last and self.state == "granted" else 0)]
+        """The one of its present attempt, whose grant is in the log already."""
+        return self.ask.rule[len(self.log) - (self.state == "granted")]
+
+
+Outside: TypeAlias = tuple[int, str, Any]
+"""(time, kind, what): an arrival, a fault or the leaving of a client."""
 
 
 @dataclass(eq=False)
@@ -107,6 +110,8 @@ class Reference:
         self.swap_end: float = -inf
         self.idle_since: int | None = None
         self.sample: tuple[str, int] | None = None
+        self.sampled_at = -1
+        self.waking = False
         self.waiting: list[Trip] = []
         self.flying: list[Trip] = []
 
@@ -122,8 +127,8 @@ class Reference:
             while self.do_the_first_thing(pending):
                 self.watch_idleness()
 
-    def outside(self) -> list[tuple[int, int, Any]]:
-        """(time, order, what), as the test harness schedules it: requests, then the rest."""
+    def outside(self) -> list[Outside]:
+        """What the script says, as the test harness schedules it: requests, then the rest."""
         script, pending = self.script, []
         for trip in self.trips:
             pending.append((trip.ask.at_s, "arrival", trip))
@@ -134,7 +139,7 @@ class Reference:
         pending += [(at, "fault", None) for at in script.restarts]
         return pending
 
-    def do_the_first_thing(self, pending: list[tuple[int, int, Any]]) -> bool:
+    def do_the_first_thing(self, pending: list[Outside]) -> bool:
         """One thing of this instant, in the order of one instant."""
         return (
             self.end_a_job()
@@ -184,7 +189,7 @@ class Reference:
             polls = max(1, ceil((self.now - self.phase_start) / poll))
             self.seen_at = self.phase_start + polls * poll
 
-    def take(self, pending: list[tuple[int, int, Any]], what: str) -> bool:
+    def take(self, pending: list[Outside], what: str) -> bool:
         item = next((each for each in pending if each[:2] == (self.now, what)), None)
         if item is None:
             return False
@@ -260,9 +265,9 @@ class Reference:
                 return False
             self.start_swap(options["default"], requesters=False)
             return True
-        if self.now % poll or self.sampled == self.now:
+        if self.now % poll or self.sampled_at == self.now:
             return False
-        self.sampled = self.now
+        self.sampled_at = self.now
         idle = self.nobody_needs()
         if idle is None:
             self.sample = None
@@ -272,8 +277,6 @@ class Reference:
             self.sample = None
             self.start_swap(options["default"], requesters=False)
         return True
-
-    sampled = -1
 
     def nobody_needs(self) -> str | None:
         member = self.believed
@@ -294,7 +297,7 @@ class Reference:
     def go_on(self, trip: Trip) -> None:
         """The next attempt of its rule joins, or that was the last; others are woken later."""
         tried = len(trip.log)
-        trip.state, trip.counted, trip.decided = "", False, False
+        trip.state = ""
         if tried == len(trip.ask.rule):
             self.finish(trip, trip.log[-1][1])
             return
@@ -355,11 +358,9 @@ class Reference:
             self.flying.remove(trip)
 
     def in_flight(self, member: str) -> int:
-        return sum(trip.flies_to == member for trip in self.flying)  # type: ignore[attr-defined]
+        return sum(trip.flies_to == member for trip in self.flying)
 
     # -- the decision -----------------------------------------------------------------------
-
-    waking = False
 
     def wake(self, first: str | None = None) -> None:
         """Until nothing follows for anybody: the oldest for whom something does."""
@@ -371,7 +372,6 @@ class Reference:
             waiting += [trip for trip in self.waiting if trip.member != first]
             for trip in waiting:
                 what = self.what_follows(trip)
-                trip.decided = True
                 if what:
                     self.do(trip, what)
                     break
@@ -409,7 +409,7 @@ class Reference:
             member = trip.member
             self.waiting.remove(trip)
             trip.log.append((member, "granted", self.now))
-            trip.state, trip.flies_to = "granted", member  # type: ignore[attr-defined]
+            trip.state, trip.flies_to = "granted", member
             self.flying.append(trip)
             if self.ready == member:
                 self.jobs.append(Work(member, self.now + trip.ask.service_s, trip))

@@ -1,5 +1,7 @@
 """Budgets, limits, orders and polls of a pool."""
 
+from math import inf
+
 import pytest
 
 from sim.request import PoolError
@@ -19,6 +21,15 @@ def test_without_a_budget_the_hold_ends_first() -> None:
     assert second.told == (PoolError.HOLD_BUDGET, 220)
     assert third.told == (PoolError.SWAP_DEADLINE, 240)
     assert desk.swaps == [(0, "a", "b", 240, "deadline")]
+
+
+def test_without_a_budget_and_a_timeout_nobody_is_told_of_a_hold() -> None:
+    """A hold without an end would end at once, or break the clock."""
+    desk = Desk({"a": (0, 0), "b": (5, 0)}, initial="a", swapBudget=None, header_timeout_s=inf)
+    desk.ask(0, "a", service_s=10_000)
+    held = desk.ask(0, "b", service_s=0)
+    desk.run(20_000)
+    assert held.told == ("served", 10_005)
 
 
 def test_a_missing_budget_is_300_s() -> None:
@@ -100,6 +111,17 @@ def test_in_order_of_arrival_the_next_is_looked_at_when_the_oldest_leaves() -> N
     late = desk.ask(2, "a", service_s=0)
     desk.run(200)
     assert late.told == ("served", 21)
+
+
+def test_in_order_of_arrival_a_skip_makes_room_for_the_next() -> None:
+    """fifo: who stood behind an attempt that was skipped would wait for another change."""
+    desk = Desk(TRIO, initial="a", order="fifo")
+    first = desk.ask(0, "c", service_s=50)
+    skipped = desk.ask(1, "b", if_idle=True)
+    behind = desk.ask(2, "c")
+    desk.run(40)
+    assert skipped.told == (PoolError.INCUMBENT_BUSY, 30)
+    assert (first.log, behind.log) == ([("c", "granted", 30)], [("c", "granted", 30)])
 
 
 def test_more_than_may_be_in_flight_are_held() -> None:

@@ -3,9 +3,21 @@
 from dataclasses import replace
 
 from sim.content import Node, Prompt
-from sim.ports import PodTotals
+from sim.ports import PodTotals, PoolEvent
 from sim.record import Recorder
-from sim.request import Attempt, HttpStatus, Outcome, Request, RouterError, Status
+from sim.request import (
+    Answer,
+    Attempt,
+    FailedAttempt,
+    HttpStatus,
+    Outcome,
+    PoolError,
+    Reason,
+    Request,
+    Retry,
+    RouterError,
+    Status,
+)
 from sim.results.result import RunFacts, RunResult
 
 ANSWERS = {
@@ -45,6 +57,9 @@ class Book:
         end_s: float | None = None,
         http_status: int | None = None,
         reason: str | None = None,
+        workload: str = "",
+        rule: str = "",
+        backend: str = "qwen",
     ) -> Request:
         """A request that arrives; it gets no attempt here."""
         node = Node()
@@ -57,13 +72,17 @@ class Book:
             answer=node,
             output_tokens=1,
             closes_session=closes_session,
+            workload=workload,
         )
         self.recorder.arrived(request)
-        request.backend = "qwen"
+        request.tries = 1
+        request.rule = rule
+        request.backend = backend
         request.arrival_s = arrival_s
         request.end_s = end_s
         request.status = status
-        request.http_status = ANSWERS.get(status) if http_status is None else http_status
+        broke = reason in (Reason.CONNECTION_REFUSED, Answer.PROXY_RESTART)
+        request.http_status = None if broke else http_status or ANSWERS.get(status)
         request.reason = reason
         return request
 
@@ -79,13 +98,14 @@ class Book:
         reason: str | None = None,
         cached_tokens: int = 0,
         output_tokens: int = 1,
+        proxy: str = "proxy-0",
     ) -> Attempt:
         """An attempt that ends as and when its request does."""
         attempt = Attempt(
             request=request,
             number=len(request.attempts) + 1,
-            proxy="proxy-0",
-            backend="qwen",
+            proxy=proxy,
+            backend=request.backend,
             pod_index=0,
             pod=pod,
             outcome=outcome,
@@ -98,6 +118,7 @@ class Book:
             end_s=request.end_s,
             status=request.status,
             http_status=request.http_status,
+            end_reason=request.reason,
             cached_tokens=cached_tokens,
             computed_tokens=request.prompt.tokens - cached_tokens,
             emitted_tokens=0 if first_token_s is None else output_tokens,
@@ -120,6 +141,70 @@ class Book:
         request = self.request(arrival_s, end_s=first_s + stream_s)
         self.attempt(request, arrival_s, arrival_s, first_s, pod=pod, output_tokens=output_tokens)
         return request
+
+    def passed_over(
+        self, request: Request, backend: str, start_s: float, end_s: float, error: str
+    ) -> None:
+        """A backend of its rule did not serve the present try."""
+        failure = FailedAttempt(request, request.tries, backend, None, start_s, end_s, error, None)
+        self.recorder.failed_attempts.append(failure)
+
+    def tried_again(
+        self,
+        request: Request,
+        sent_s: float,
+        end_s: float,
+        reason: str,
+        http_status: int | None = HttpStatus.UNAVAILABLE,
+        status: str = Status.REJECTED,
+    ) -> None:
+        """The present try is not the last one."""
+        retry = Retry(
+            *(request, request.tries, request.model, sent_s, end_s),
+            *(status, http_status, reason, 5.0),
+        )
+        self.recorder.retries.append(retry)
+        request.tries += 1
+
+    def hold(
+        self,
+        request: Request,
+        member: str,
+        start_s: float,
+        end_s: float | None = None,
+        result: str | None = "granted",
+        kind: str = "hold",
+    ) -> None:
+        """An attempt is held for a member of the pool, or is skipped; without an end, till now."""
+        result = None if end_s is None else result
+        event = PoolEvent(
+            kind,
+            "desk",
+            start_s,
+            member,
+            request_id=request.request_id,
+            end_s=end_s,
+            result=result,
+        )
+        self.recorder.pool_events.append(event)
+
+    def swap(
+        self,
+        start_s: float,
+        member: str,
+        from_member: str | None = None,
+        end_s: float | None = None,
+        result: str | None = "completed",
+        cause: str = "request",
+        *,
+        phases_s: tuple[float | None, float | None, float | None] = (None, None, None),
+    ) -> None:
+        """The pool changes hands; ``phases_s`` are drain, unload and load."""
+        result = None if end_s is None else result
+        event = PoolEvent(
+            *("swap", "desk", start_s, member, from_member, None, cause, end_s, result), *phases_s
+        )
+        self.recorder.pool_events.append(event)
 
     def freeze(self, facts: RunFacts) -> RunResult:
         """The result of the run."""
@@ -226,4 +311,86 @@ def mixed_run() -> RunResult:
             slo_ttft_s=2.5,
             slo_tpot_s=0.6,
         )
+    )
+
+
+def pooled_run() -> RunResult:
+    """A pool of a and b in all its states, a backend beside it, measured from 10 s to 110 s.
+
+    ``a`` is loaded from 45 to 50 s, from 91 s (and fails after half a second) and from 95 s to the
+    end; ``b`` from 5 to 12 s, from 63 s (and is given up at 71 s) and from 76 to 86 s. The figures
+    that follow from it are worked out in ``test_pools.py`` and ``test_served.py``.
+    """
+    book = Book()
+    early = book.request(5.0, workload="chat", rule="batch", backend="b", end_s=20.0)
+    book.swap(5.0, "b", end_s=12.0, phases_s=(None, None, 7.0))
+    book.hold(early, "b", 5.0, 12.0)
+    book.attempt(early, 12.0, 12.0, 13.0, pod="b-0")
+    beside = book.request(14.0, workload="nightly", backend="b", end_s=40.0)
+    book.attempt(beside, 14.0, 14.0, 15.0, pod="b-0", proxy="direct")
+    fell = book.request(16.0, workload="chat", rule="chat", backend="b", end_s=30.0)
+    book.hold(fell, "a", 16.0, 16.0, PoolError.INCUMBENT_BUSY, kind="skip")
+    book.passed_over(fell, "a", 16.0, 16.0, PoolError.INCUMBENT_BUSY)
+    book.hold(fell, "b", 16.0, 16.0)
+    book.attempt(fell, 16.0, 16.0, 18.0, pod="b-0")
+    swapped = book.request(44.0, workload="chat", rule="chat", backend="a", end_s=60.0)
+    book.swap(44.0, "a", "b", 50.0, phases_s=(0.0, 1.0, 5.0))
+    book.hold(swapped, "a", 44.0, 50.0)
+    book.attempt(swapped, 50.0, 50.0, 51.0, pod="a-0")
+    again = book.request(61.0, workload="chat", rule="batch", backend="b", end_s=90.0)
+    book.swap(61.0, "b", "a", 71.0, "deadline", phases_s=(0.0, 2.0, 8.0))
+    book.hold(again, "b", 61.0, 71.0, PoolError.SWAP_DEADLINE)
+    book.passed_over(again, "b", 61.0, 71.0, PoolError.SWAP_DEADLINE)
+    book.tried_again(again, 61.0, 71.0, Answer.POOL_ACTIVATION_TIMEOUT)
+    book.swap(76.0, "b", None, 86.0, phases_s=(None, None, 10.0))
+    book.hold(again, "b", 76.0, 86.0)
+    book.attempt(again, 86.0, 86.0, 87.0, pod="b-0")
+    again.hold_s = 20.0
+    book.swap(90.5, "a", "b", 91.5, "error", "reclaim", phases_s=(0.0, 0.5, 0.5))
+    refused = book.request(
+        92.0,
+        workload="nightly",
+        backend="a",
+        status=Status.FAILED,
+        reason=Reason.CONNECTION_REFUSED,
+        end_s=92.0,
+    )
+    book.attempt(refused, 92.0, pod="a-0", proxy="direct")
+    held = book.request(95.0, workload="chat", rule="chat", backend="a", status=Status.IN_FLIGHT)
+    book.swap(95.0, "a")
+    book.hold(held, "a", 95.0)
+    left = book.request(
+        96.0,
+        workload="chat",
+        rule="chat",
+        backend="a",
+        status=Status.CANCELLED,
+        reason=Answer.CLIENT_CLOSED,
+        end_s=99.0,
+    )
+    book.hold(left, "a", 96.0, 99.0, "cancelled")
+    left.hold_s = 3.0
+    placed = book.request(100.0, workload="chat", rule="other", backend="x", end_s=103.0)
+    book.attempt(placed, 100.0, 100.0, 101.0, pod="x-0", outcome="spill")
+    return book.freeze(pooled_facts())
+
+
+def pooled_facts() -> RunFacts:
+    """Facts of ``pooled_run``."""
+    return facts(
+        window_start_s=10.0,
+        window_end_s=110.0,
+        end_s=110.0,
+        pods=("a-0", "b-0", "x-0"),
+        gpus=2,
+        has_home=True,
+        opened=(PodTotals(), PodTotals(loading_s=5.0, loads=1), PodTotals()),
+        closed=(
+            PodTotals(busy_s=10.0, ready_s=11.0, loading_s=20.5, loads=3),
+            PodTotals(busy_s=32.0, ready_s=36.5, loading_s=25.0, loads=3),
+            PodTotals(busy_s=3.0),
+        ),
+        workload_counts={"chat": {}, "nightly": {}},
+        rules={"chat": ("a", "b"), "batch": ("b",), "other": ("x",)},
+        pools={"desk": {"a": "a-0", "b": "b-0"}},
     )

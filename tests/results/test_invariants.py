@@ -8,9 +8,9 @@ import pytest
 
 from sim.invariants import INVARIANTS, check_all, check_cheap
 from sim.ports import PodTotals
-from sim.request import HttpStatus, Reason, Status
+from sim.request import Answer, HttpStatus, Reason, Status
 from sim.results.result import RunResult
-from tests.results.builders import Book, facts, mixed_run
+from tests.results.builders import Book, facts, mixed_run, pooled_run
 
 
 def drained_run() -> RunResult:
@@ -113,10 +113,125 @@ BREAKS: dict[str, list[tuple[Break, str]]] = {
 }
 
 
+def totals_of(pod: int, **changes: float) -> Break:
+    """A run of which one of several pods has counted something else."""
+
+    def broken(result: RunResult) -> RunResult:
+        closed = list(result.facts.closed)
+        closed[pod] = replace(closed[pod], **changes)
+        return replace(result, facts=replace(result.facts, closed=tuple(closed)))
+
+    return broken
+
+
+# Rows of the pools table: 2 is the skip, 4 and 6 swaps, 5 and 7 holds, 12 one that is still held.
+POOL_BREAKS: dict[str, list[tuple[Break, str]]] = {
+    "INV-23": [
+        (cell("retries", "request_id", 0, 99), "a try of no request: 1 rows (0)"),
+        (cell("retries", "try", 0, 2), "tries not numbered 1, 2, ...: 1 rows (0)"),
+        (cell("retries", "end_s", 0, 60.0), "a try that ends before it is sent: 1 rows (0)"),
+        (cell("requests", "tries", 4, 3), "tries are not its rows of retries: 1 rows (4)"),
+        (cell("requests", "tries", 3, 0), "tries are not its rows of retries: 1 rows (3)"),
+    ],
+    "INV-24": [
+        (
+            cell("pools", "start_s", 4, 11.9),
+            "a swap before the one above is over: 1 rows (4)",
+        ),
+        (cell("pools", "end_s", 4, None), "a swap before the one above is over: 1 rows (6)"),
+        (totals_of(0, ready_s=23.5), "desk: members loading or ready for 100.5 s of 100.0 s"),
+        (totals_of(1, loading_s=37.5), "desk: members loading or ready for 100.5 s of 100.0 s"),
+        (totals_of(1, busy_s=37.0), "desk: b busy for 37.0 s, ready for 36.5 s"),
+    ],
+    "INV-25": [
+        (cell("pools", "result", 5, "completed"), "a result that its kind cannot have"),
+        (cell("pools", "result", 4, "granted"), "a result that its kind cannot have"),
+        (cell("pools", "result", 5, None), "ended without a result, or not ended with one"),
+        (cell("pools", "end_s", 5, None), "ended without a result, or not ended with one"),
+        (cell("pools", "end_s", 5, 43.0), "ended before it began"),
+        (cell("pools", "request_id", 2, None), "a hold of no request: 1 rows (2)"),
+        (cell("pools", "end_s", 5, None), "still held for a request that is over: 1 rows (5)"),
+        (cell("requests", "hold_s", 4, 19.0), "held for less than by pools: 1 rows (4)"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "broken", "words"),
+    [(rule, broken, words) for rule, cases in POOL_BREAKS.items() for broken, words in cases],
+)
+def test_a_broken_run_of_a_pool_is_found(rule: str, broken: Break, words: str) -> None:
+    """Two members at once, or a hold that never ended, would be reported as figures."""
+    found = [text for text in check_all(broken(pooled_run())) if text.startswith(f"{rule}: ")]
+    assert any(words in text for text in found), found
+
+
+def test_tries_that_overlap_are_found() -> None:
+    """A client would wait for two answers to one request."""
+    book = Book()
+    request = book.request(1.0, end_s=9.0)
+    book.tried_again(request, 1.0, 3.0, Answer.POOL_INCUMBENT_BUSY)
+    book.tried_again(request, 2.0, 4.0, Answer.POOL_INCUMBENT_BUSY)
+    found = check_all(book.freeze(facts()))
+    assert "INV-23: sent again before the try above was over: 1 rows (0)" in found
+
+
+def polled(in_flight: int, **changes: object) -> list[str]:
+    """What INV-21 says of a proxy that counts so many at 20 s; one attempt came through it at 10
+    s and one beside it at 12 s, both under way till 30 s."""
+    book = Book()
+    for at_s, proxy in ((10.0, "proxy-0"), (12.0, "direct")):
+        request = book.request(at_s, end_s=30.0)
+        book.attempt(request, at_s, at_s, at_s + 1.0, proxy=proxy)
+    book.recorder.sampled(20.0, 0, in_flight, 0, 2, 0.5)
+    result = book.freeze(facts(**changes))
+    return [text for text in check_all(result) if text.startswith("INV-21: ")]
+
+
+def test_a_proxy_does_not_count_what_passes_it_by() -> None:
+    """Direct traffic would look like a count that is wrong."""
+    assert polled(1) == []
+    assert polled(0) != []
+    assert polled(2) != []
+
+
+def test_a_proxy_that_has_restarted_counts_from_nothing() -> None:
+    """What was under way before the restart would look like a count that is wrong."""
+    assert polled(0, restarts_s=(15.0,)) == []
+    assert polled(1, restarts_s=(15.0,)) != []
+    assert polled(1, restarts_s=(5.0, 25.0)) == []
+    assert polled(0, restarts_s=(5.0, 25.0)) != []
+
+
+def test_a_broken_connection_has_no_status() -> None:
+    """A restart of the proxy would count as an answer that somebody got wrong."""
+    book = Book()
+    book.request(1.0, status=Status.FAILED, reason=Answer.PROXY_RESTART, end_s=2.0)
+    assert check_all(book.freeze(facts())) == []
+    book.request(1.0, status=Status.FAILED, end_s=2.0).http_status = None
+    assert check_all(book.freeze(facts())) == ["INV-22: failed and no error: 1 rows (1)"]
+
+
+def test_the_first_token_of_an_earlier_try_is_no_fault_of_the_last() -> None:
+    """A client whose answer broke off and who is then refused would stop the run."""
+    book = Book()
+    request = book.request(1.0, status=Status.REJECTED, reason=Answer.NO_ROUTE, end_s=9.0)
+    book.attempt(request, 1.0, 1.0, 2.0).status = Status.FAILED
+    assert found_by("INV-22", book) == ["INV-22: rejected after a first token: 1 rows (0)"]
+    book.tried_again(request, 1.0, 3.0, Reason.CONNECTION_LOST, None, Status.FAILED)
+    assert found_by("INV-22", book) == []
+
+
+def found_by(rule: str, book: Book) -> list[str]:
+    """What a rule finds in a run."""
+    return [text for text in check_all(book.freeze(facts())) if text.startswith(f"{rule}: ")]
+
+
 def test_sound_runs_break_nothing() -> None:
     """A rule that cries wolf would stop every run with exit code 4."""
     assert check_all(drained_run()) == []
     assert check_all(mixed_run()) == []
+    assert check_all(pooled_run()) == []
     assert check_all(Book().freeze(facts())) == []
 
 
@@ -229,4 +344,4 @@ def test_rules_are_numbered_and_say_what_they_demand() -> None:
     """Two rules would share a number, or the table of rules hold an empty line."""
     assert len({rule.id for rule in INVARIANTS}) == len(INVARIANTS)
     assert all(rule.statement.endswith(".") for rule in INVARIANTS)
-    assert {rule.id for rule in INVARIANTS} == {*BREAKS, "INV-11"}
+    assert {rule.id for rule in INVARIANTS} == {*BREAKS, *POOL_BREAKS, "INV-11"}

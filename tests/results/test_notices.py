@@ -3,9 +3,10 @@ import re
 import numpy as np
 import pytest
 
-from sim.request import Status
+from sim.ports import PodTotals
+from sim.request import Answer, PoolError, Reason, Status
 from sim.results.result import RunResult
-from tests.results.builders import Book, facts
+from tests.results.builders import Book, facts, pooled_facts, pooled_run
 
 
 def single_server(load: float, customers: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -118,3 +119,94 @@ def test_a_series_that_never_settles_is_said_to() -> None:
         book.answered(at * 0.1, 1.0 + at * 0.01)
     result = book.freeze(facts(end_s=120.0))
     assert warns(result, "MSER-5 finds no steady state")
+
+
+def test_that_all_backends_failed_says_how_they_failed() -> None:
+    """C75: a reader would have to open the tables to learn what the backends said."""
+    book = Book()
+    for at_s in (1.0, 2.0):
+        request = book.request(
+            at_s, status=Status.REJECTED, reason=Answer.ALL_BACKENDS_FAILED, end_s=at_s + 1.0
+        )
+        book.passed_over(request, "a", at_s, at_s, PoolError.INCUMBENT_BUSY)
+        book.passed_over(request, "b", at_s, at_s + 1.0, Reason.QUEUE_FULL)
+    again = book.request(3.0, status=Status.REJECTED, reason=Answer.NO_ROUTE, end_s=9.0)
+    book.passed_over(again, "a", 3.0, 3.0, Reason.TIMEOUT)
+    book.tried_again(again, 3.0, 3.0, Answer.ALL_BACKENDS_FAILED)
+    assert book.freeze(facts()).warnings == (
+        "every one of the 3 requests of the window refused or broken off: all_backends_failed 2 "
+        "(backends: incumbent_busy 2, queue_full 2), no_route 1",
+    )
+
+
+def test_clients_that_gave_up_between_two_tries_are_told_apart() -> None:
+    """They would be taken for clients that left a queue."""
+    book = Book()
+    left = book.request(1.0, status=Status.CANCELLED, end_s=8.0)
+    book.tried_again(left, 1.0, 3.0, Answer.POOL_INCUMBENT_BUSY)
+    left.tries = 1
+    book.attempt(book.request(2.0, status=Status.CANCELLED, end_s=8.0), 2.0)
+    (warning,) = book.freeze(facts()).warnings
+    assert warning.startswith(
+        "clients gave up on 2 of the 2 requests of the window, 2 before their first token (1 "
+        "between two tries) and 0 after it: "
+    )
+
+
+def test_a_rule_whose_first_backend_never_serves_is_named() -> None:
+    """C50: all is well by every figure, and nobody is served by the model that was asked for."""
+    book = Book()
+    for at_s in (1.0, 2.0):
+        request = book.request(at_s, rule="for-b", backend="a", end_s=at_s + 5.0)
+        book.passed_over(request, "b", at_s, at_s, PoolError.INCUMBENT_BUSY)
+        book.attempt(request, at_s, at_s, at_s + 1.0)
+    result = book.freeze(facts(rules={"for-b": ("b", "a")}))
+    assert result.warnings == (
+        "rule for-b: b, its first backend, served none of its 2 completed requests "
+        "(incumbent_busy 2)",
+    )
+    assert not warns(pooled_run(), "its first backend")
+
+
+def pool_of(ready_s: tuple[float, float], book: Book) -> RunResult:
+    """A pool of a and b of which each was ready for so long, of 100 s."""
+    closed = tuple(PodTotals(ready_s=each) for each in ready_s)
+    return book.freeze(
+        facts(
+            pods=("a-0", "b-0"),
+            opened=(PodTotals(),) * 2,
+            closed=closed,
+            pools=pooled_facts().pools,
+        )
+    )
+
+
+def test_a_member_that_is_wanted_and_never_resident_is_named() -> None:
+    """Requests for it fail one by one, and no figure says that its model never came."""
+    book = Book()
+    book.answered(0.0, 0.5)
+    for at_s, end_s in ((1.0, 61.0), (50.0, None)):
+        status = Status.IN_FLIGHT if end_s is None else Status.REJECTED
+        request = book.request(
+            at_s, status=status, reason=Answer.POOL_ACTIVATION_TIMEOUT, end_s=end_s
+        )
+        book.hold(request, "b", at_s, end_s, PoolError.HOLD_BUDGET)
+    words = (
+        "pool desk: b was wanted by 2 attempts and was never resident in the window: "
+        "hold_budget_exceeded 1, still held 1"
+    )
+    assert words in pool_of((100.0, 0.0), book).warnings
+    assert not warns(pool_of((60.0, 10.0), book), "never resident")
+    assert not warns(pooled_run(), "never resident")
+
+
+@pytest.mark.parametrize(("swaps", "said"), [(5, False), (6, True)])
+def test_a_pool_that_does_little_but_swap_is_named(swaps: int, said: bool) -> None:
+    """Latencies would be looked into where the pool is at fault."""
+    book = Book()
+    book.answered(0.0, 0.5)
+    for at_s in range(swaps):
+        start_s, (member, before) = 10.0 * at_s, ("a", "b") if at_s % 2 else ("b", "a")
+        book.swap(start_s, member, before, start_s + 10.0, phases_s=(0.0, 0.0, 10.0))
+    words = "pool desk: 60% of the window passed in swaps, 6 of which were completed in it"
+    assert (words in pool_of((20.0, 20.0), book).warnings) == said

@@ -70,7 +70,7 @@ def test_manifest_says_what_a_repetition_needs(tmp_path: Path) -> None:
     assert manifest["scenario_hash"] == HASH
     assert manifest["seed"] == 1
     assert manifest["digest"] == RESULT.digest
-    assert manifest["schema_version"] == 1
+    assert manifest["schema_version"] == 2
     assert {"podsim", "python", "numpy", "pyarrow", "warnings", "facts"} <= set(manifest)
     assert "provenance" not in manifest
     path = write(RESULT, tmp_path, HASH, SCENARIO, provenance={"machine": "build-7"})

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from sim.results import arrow
-from sim.results.tables import PLACEMENTS, PODS, REQUESTS, Column
-from tests.results.builders import mixed_run
+from sim.results.tables import DECLARED, PLACEMENTS, PODS, REQUESTS, Column
+from tests.results.builders import mixed_run, pooled_run
 
 RESULT = mixed_run()
+POOLED = pooled_run()
 
 
 def names(columns: Sequence[Column]) -> str:
@@ -19,29 +20,39 @@ def names(columns: Sequence[Column]) -> str:
 def test_columns_are_the_published_ones_in_order() -> None:
     """Programs that read the parquet files by name would find other columns."""
     assert names(REQUESTS) == (
-        "request_id, session_id, agent_id, turn, variant, seed, backend, pod, outcome, reason, "
-        "status, http_status, attempts, arrival_s, hold_s, dispatch_s, scheduled_s, "
-        "first_token_s, end_s, prompt_tokens, cached_tokens, computed_tokens, output_tokens, "
-        "preemptions"
+        "request_id, session_id, agent_id, workload, model, turn, variant, seed, rule, backend, "
+        "pod, outcome, reason, status, http_status, tries, attempts, arrival_s, hold_s, "
+        "dispatch_s, scheduled_s, first_token_s, end_s, prompt_tokens, cached_tokens, "
+        "computed_tokens, output_tokens, preemptions"
     )
     assert names(PLACEMENTS) == (
         "request_id, attempt, proxy, backend, pod, outcome, reason, decided_s, dispatch_s, "
         "scheduled_s, first_token_s, end_s, prompt_tokens, cached_tokens, "
-        "predicted_cached_tokens, status"
+        "predicted_cached_tokens, status, http_status, error"
     )
     assert names(PODS) == "time_s, pod, in_flight, waiting, running, kv_usage"
+    assert names(DECLARED["failed_attempts"]) == (
+        "request_id, try, backend, pod, start_s, end_s, error, http_status"
+    )
+    assert names(DECLARED["retries"]) == (
+        "request_id, try, model, sent_s, end_s, status, http_status, reason, retry_after_s"
+    )
+    assert names(DECLARED["pools"]) == (
+        "pool, kind, request_id, member, from_member, cause, start_s, end_s, result, drain_s, "
+        "unload_s, load_s"
+    )
 
 
 def test_tables_have_the_declared_columns() -> None:
     """A column would have another name, type or place than its declaration."""
-    assert RESULT.tables.requests.column_names == [column.name for column in REQUESTS]
-    assert RESULT.tables.placements.column_names == [column.name for column in PLACEMENTS]
-    assert RESULT.tables.pods.column_names == [column.name for column in PODS]
+    for table, columns in DECLARED.items():
+        found = getattr(RESULT.tables, table).column_names
+        assert found == [column.name for column in columns]
 
 
 def test_times_carry_their_unit() -> None:
     """A column in seconds would not say so in its name, or one of tokens."""
-    for column in (*REQUESTS, *PLACEMENTS, *PODS):
+    for column in (column for columns in DECLARED.values() for column in columns):
         assert column.name.endswith("_s") == (column.unit == "s")
         assert column.name.endswith("_tokens") == (column.unit == "tokens")
         assert column.meaning
@@ -54,15 +65,19 @@ def test_a_completed_request_is_written_down_whole() -> None:
         "request_id": 2,
         "session_id": "B",
         "agent_id": "a2",
+        "workload": None,
+        "model": None,
         "turn": 1,
         "variant": "",
         "seed": 1,
+        "rule": None,
         "backend": "qwen",
         "pod": "qwen-1",
         "outcome": "spill",
         "reason": "waiting",
         "status": "completed",
         "http_status": 200,
+        "tries": 1,
         "attempts": 1,
         "arrival_s": 12.0,
         "hold_s": 0.25,
@@ -87,7 +102,7 @@ def test_a_request_that_no_pod_got_has_nulls() -> None:
     assert row["attempts"] == 0
     unknown = {name for name, value in row.items() if value is None}
     assert unknown == {
-        *("session_id", "agent_id", "pod", "outcome"),
+        *("session_id", "agent_id", "workload", "model", "rule", "pod", "outcome"),
         *("dispatch_s", "scheduled_s", "first_token_s"),
         *("cached_tokens", "computed_tokens", "output_tokens", "preemptions"),
     }
@@ -128,7 +143,53 @@ def test_placements_are_one_row_per_attempt() -> None:
         "cached_tokens": 0,
         "predicted_cached_tokens": None,
         "status": "completed",
+        "http_status": 200,
+        "error": None,
     }
+
+
+def test_what_rules_clients_and_pools_did_is_written_down_whole() -> None:
+    """A value would stand in another column of the tables that tell why a request took its way."""
+    assert POOLED.tables.failed_attempts.to_pylist()[1] == {
+        "request_id": 4,
+        "try": 1,
+        "backend": "b",
+        "pod": None,
+        "start_s": 61.0,
+        "end_s": 71.0,
+        "error": "swap_deadline_exceeded",
+        "http_status": None,
+    }
+    assert POOLED.tables.retries.to_pylist() == [
+        {
+            "request_id": 4,
+            "try": 1,
+            "model": None,
+            "sent_s": 61.0,
+            "end_s": 71.0,
+            "status": "rejected",
+            "http_status": 503,
+            "reason": "pool_activation_timeout",
+            "retry_after_s": 5.0,
+        }
+    ]
+    rows = POOLED.tables.pools.to_pylist()
+    assert [row for row in rows if row["kind"] == "swap"][1] == {
+        "pool": "desk",
+        "kind": "swap",
+        "request_id": None,
+        "member": "a",
+        "from_member": "b",
+        "cause": "request",
+        "start_s": 44.0,
+        "end_s": 50.0,
+        "result": "completed",
+        "drain_s": 0.0,
+        "unload_s": 1.0,
+        "load_s": 5.0,
+    }
+    assert [row["request_id"] for row in rows if row["kind"] == "skip"] == [2]
+    assert POOLED.requests["tries"].tolist() == [1, 1, 1, 1, 2, 1, 1, 1, 1]
 
 
 def test_pod_samples_keep_their_pod() -> None:

@@ -13,7 +13,7 @@ from sim.scenario.fields import Bytes, Duration, Tokens
 from sim.scenario.json_schema import json_schema, text
 from sim.scenario.load import ScenarioSet, load_text
 from sim.scenario.nodes import plain
-from sim.scenario.validate import DEFAULT_ENGINE
+from sim.scenario.validate import DEFAULT_ENGINE, DEFAULT_POOL
 from sim.scenario.yamltext import parse
 from tests.scenario.conftest import GOOD
 from tests.scenario.schema_subset import fits
@@ -37,7 +37,7 @@ def test_the_stored_schema_is_up_to_date(schema: dict[str, Any]) -> None:
 def test_every_kind_is_in_the_schema_and_must_be_named(
     schema: dict[str, Any], registry: Registry
 ) -> None:
-    """An engine, a policy or a workload could not be completed, or be written without its kind."""
+    """A block could not be completed, or be written without its kind."""
 
     def kinds(block: dict[str, Any]) -> list[str]:
         found = []
@@ -45,7 +45,8 @@ def test_every_kind_is_in_the_schema_and_must_be_named(
             if "$ref" in option:
                 spec = schema["$defs"][option["$ref"].rpartition("/")[2]]
                 kind = spec["properties"]["kind"]["const"]
-                assert ("kind" in spec.get("required", [])) == (kind != DEFAULT_ENGINE)
+                is_default = kind in (DEFAULT_ENGINE, DEFAULT_POOL)
+                assert ("kind" in spec.get("required", [])) != is_default
                 assert spec["additionalProperties"] is False
                 found.append(kind)
         return found
@@ -56,11 +57,13 @@ def test_every_kind_is_in_the_schema_and_must_be_named(
     assert kinds(workloads) == list(registry.workloads)
     engines = schema["properties"]["engines"]["additionalProperties"]
     assert kinds(engines) == list(registry.engines)
+    pools = schema["properties"]["pools"]["additionalProperties"]
+    assert kinds(pools) == list(registry.pools)
 
 
 def test_a_spec_says_the_kind_it_is_registered_under(registry: Registry) -> None:
     """A scenario would be refused by the very spec that its kind names."""
-    for families in (registry.engines, registry.policies, registry.workloads):
+    for families in (registry.engines, registry.policies, registry.pools, registry.workloads):
         for kind, family in families.items():
             assert family.spec.model_fields["kind"].annotation.__args__ == (kind,)  # type: ignore[attr-defined]
 

@@ -14,6 +14,8 @@ from sim.scenario.load import ScenarioSet
 from sim.scenario.routing import Metrics, ProxySettings
 from sim.scenario.schema import Backend, Slo, Window
 from sim.scenario.swap import Member
+from sim.workload.client import ClientSpec
+from sim.workload.retry import Backoff, Retries
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
@@ -44,6 +46,7 @@ ZERO_IS_LEGAL = {
     "router.proxy.quarantineDuration": True,
     "backends.pods.policy:bounded-ring.floor": True,
     "backends.pods.policy:session-table.cooldown": True,
+    "workloads.load.retry.backoff.jitter": True,
 }
 
 
@@ -66,6 +69,11 @@ TINY_IS_LEGAL = {
     "backends.pods.policy:session-table.cooldown",
     "backends.pods.policy:session-table.freshFor",
     "backends.pods.policy:session-table.kvFullAt",
+    "workloads.load.clientTimeout",
+    "workloads.load.patience",
+    "workloads.load.retry.backoff.initial",
+    "workloads.load.retry.backoff.max",
+    "workloads.load.retry.backoff.jitter",
 }
 
 
@@ -101,12 +109,16 @@ def paths() -> Iterator[tuple[str, Quantity]]:
         ("router.proxy.", ProxySettings),
         ("window.", Window),
         ("slo.", Slo),
+        ("workloads.load.", ClientSpec),
+        ("workloads.load.retry.", Retries),
+        ("workloads.load.retry.backoff.", Backoff),
     ]
     for kind, family in registries.load().policies.items():
         blocks.append((f"backends.pods.policy:{kind}.", family.spec))
     for prefix, model in blocks:
         for key, quantity in numeric_fields(model).items():
-            yield prefix + key, quantity
+            if quantity.low >= 0:  # priorities go both ways
+                yield prefix + key, quantity
 
 
 def setting(path: str, value: str) -> str:
@@ -226,12 +238,13 @@ def reachable(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 SPECS: dict[str, type[BaseModel]] = {
     **{kind: family.spec for kind, family in registries.load().workloads.items()},
+    **{kind: family.spec for kind, family in registries.load().pools.items()},
     "member of a pool": Member,
 }
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_the_numbers_of_workloads_and_members_have_ranges_too(spec: type[BaseModel]) -> None:
+def test_the_numbers_of_workloads_and_pools_have_ranges_too(spec: type[BaseModel]) -> None:
     """C73: a workload of NaN requests per second, or of 1e18 sessions, would be started."""
     tested = 0
     for model in reachable(spec):
@@ -289,3 +302,48 @@ def test_zero_and_next_to_nothing_of_a_member_are_legal_only_where_they_make_sen
             else:
                 with pytest.raises(ValidationError):
                     adapter.validate_python(value)
+
+
+# What is polled or waited for again and again must take time; what ends something need not.
+POOL_ZERO_IS_LEGAL = {
+    "FairMember.priority": True,
+    "FairPool.minResidency": True,
+    "FairPool.minServed": True,
+    "LlamaSwapMember.ttl": True,
+    "LlamaSwapMember.concurrencyLimit": False,
+    "LlamaSwapMember.priority": True,
+    "LlamaSwapPool.globalTTL": True,
+    "LlamaSwapPool.healthCheckTimeout": False,
+    "LlamaSwapPool.unloadTimeout": True,
+    "OllamaMember.memory": False,
+    "OllamaMember.keepAlive": True,
+    "OllamaPool.keepAlive": True,
+    "OllamaPool.loadTimeout": False,
+    "OllamaPool.maxLoadedModels": False,
+    "OllamaPool.maxQueue": True,
+    "OllamaPool.memory": False,
+    "OllamaPool.numParallel": False,
+    "OllamaPool.vramRecovery": True,
+}
+
+
+def test_zero_in_a_pool_is_legal_only_where_it_makes_sense() -> None:
+    """C73: nobody could be served, or every load fail before it has begun."""
+    kinds = registries.load().pools
+    shared = {*Member.model_fields, *kinds["model-pool"].spec.model_fields}
+    found = {
+        f"{model.__name__}.{key}": quantity
+        for kind in ("fair", "llama-swap", "ollama")
+        for model in reachable(kinds[kind].spec)
+        for key, quantity in numeric_fields(model).items()
+        if model.__name__.startswith(("Fair", "LlamaSwap", "Ollama"))
+        if not {name for name, field in model.model_fields.items() if field.alias == key} & shared
+    }
+    assert found.keys() == POOL_ZERO_IS_LEGAL.keys()
+    for path, quantity in found.items():
+        adapter = TypeAdapter(Annotated[float, quantity])
+        if POOL_ZERO_IS_LEGAL[path]:
+            assert adapter.validate_python(0) == 0
+        else:
+            with pytest.raises(ValidationError):
+                adapter.validate_python(0)

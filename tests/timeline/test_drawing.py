@@ -13,7 +13,7 @@ from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.pods import step_name
 from sim.timeline.timeline import timeline
 from tests.cluster.scenarios import fleet
-from tests.results.builders import mixed_run
+from tests.results.builders import mixed_run, pooled_run
 from tests.timeline.format import breaches, events
 from tests.timeline.test_format import RUNS
 
@@ -261,3 +261,53 @@ def test_watching_changes_nothing(name: str) -> None:
     log = StepLog(Excerpt(0.0, 1e9))
     assert run_one(scenario, 1, observer=log).digest == run_one(scenario, 1).digest
     assert bool(log.reports) == (name != "refusals")
+
+
+def pooled(start_s: float = 0.0, end_s: float = 110.0) -> list[dict]:
+    found = events(timeline(pooled_run(), StepLog(Excerpt(start_s, end_s))).text)
+    assert breaches(found) == []
+    return found
+
+
+def test_a_pool_is_who_was_resident_and_how_it_changed_hands() -> None:
+    """Nobody would see what a request waits for while no pod computes anything."""
+    found = pooled()
+    assert slices(found, "resident") == [(12.0, 44.0, "b"), (50.0, 61.0, "a"), (86.0, 90.5, "b")]
+    assert slices(found, "swaps") == [
+        *[(5.0, 12.0, "cold > b"), (5.0, 12.0, "load")],
+        *[(44.0, 50.0, "b > a"), (44.0, 45.0, "unload"), (45.0, 50.0, "load")],
+        *[(61.0, 71.0, "a > b (deadline)"), (61.0, 63.0, "unload"), (63.0, 71.0, "load")],
+        *[(76.0, 86.0, "cold > b"), (76.0, 86.0, "load")],
+        *[(90.5, 91.5, "b > a (error)"), (90.5, 91.0, "unload"), (91.0, 91.5, "load")],
+        (95.0, 110.0, "cold > a"),
+    ]
+    skips = [(event["ts"] / 1e6, event["name"]) for event in found if event["ph"] == "i"]
+    assert skips == [(16.0, "request 2 skips a")]
+
+
+def test_a_pool_shows_whom_it_holds() -> None:
+    """A request that waits for a model would not be seen anywhere until it is placed."""
+    found = pooled()
+    assert slices(found, "held") == [
+        (5.0, 12.0, "request 0 for b"),
+        (44.0, 50.0, "request 3 for a"),
+        (61.0, 71.0, "request 4 for b"),
+        (76.0, 86.0, "request 4 for b"),
+        (95.0, 110.0, "request 6 for a"),
+    ]
+    assert slices(found, "held 2") == [(96.0, 99.0, "request 7 for a")]
+    results = [event["args"]["result"] for event in found if " for " in event["name"]]
+    assert results == [
+        *("granted", "granted", "swap_deadline_exceeded", "granted"),
+        *("still held", "cancelled"),
+    ]
+
+
+def test_a_pool_is_cut_where_the_excerpt_ends() -> None:
+    """Slices would begin before the first second that is shown."""
+    found = pooled(62.0, 80.0)
+    assert slices(found, "resident") == []
+    assert slices(found, "swaps") == [
+        *[(62.0, 71.0, "a > b (deadline)"), (62.0, 63.0, "unload"), (63.0, 71.0, "load")],
+        *[(76.0, 80.0, "cold > b"), (76.0, 80.0, "load")],
+    ]

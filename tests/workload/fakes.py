@@ -8,7 +8,7 @@ from typing import Any
 
 from sim.kernel import Kernel, Order
 from sim.ports import WorkloadContext
-from sim.request import Request, Status
+from sim.request import Request, Retry, Status
 from sim.rng import Streams
 
 
@@ -25,6 +25,7 @@ class Door:
     service: Callable[[Request], tuple[float, str]]
     requests: list[Request] = field(default_factory=list)
     finished_s: list[float] = field(default_factory=list)
+    retries: list[Retry] = field(default_factory=list)
 
     def submit(self, request: Request) -> None:
         request.request_id = len(self.requests)
@@ -81,6 +82,7 @@ def run(
             door,
             directory,
             lambda: door.finished_s.append(kernel.now_s),
+            door.retries.append,
             models,
         )
         built[name] = kind(spec, context)

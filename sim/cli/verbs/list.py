@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from sim.registry import Family
 
-KINDS = ("policies", "workloads", "engine-kinds", "engines", "gpus", "models")
+KINDS = ("policies", "workloads", "pool-kinds", "engine-kinds", "engines", "gpus", "models")
 
 
 @click.command("list")
@@ -19,8 +19,8 @@ KINDS = ("policies", "workloads", "engine-kinds", "engines", "gpus", "models")
 def command(what: str, as_json: bool) -> None:
     """List what a scenario may name.
 
-    engine-kinds are the schedulers that podsim knows; engines are presets of
-    step times, which stepTime may name.
+    engine-kinds are the schedulers that podsim knows, pool-kinds those of models
+    that take turns; engines are presets of step times, which stepTime may name.
     """
     catalogues = {"engines": _engines, "gpus": _gpus, "models": _models}
     entries = catalogues[what]() if what in catalogues else _families(what)
@@ -33,10 +33,11 @@ def command(what: str, as_json: bool) -> None:
 
 
 def _families(what: str) -> dict[str, dict[str, Any]]:
-    """Kinds of policies, workloads or engines: what each does and which keys it takes."""
+    """Kinds of policies, workloads, pools or engines: what each does and which keys it takes."""
     from sim.registry import load
 
-    families: dict[str, Family] = getattr(load(), "engines" if what == "engine-kinds" else what)
+    group = {"engine-kinds": "engines", "pool-kinds": "pools"}.get(what, what)
+    families: dict[str, Family] = getattr(load(), group)
     return {kind: _family(family) for kind, family in families.items()}
 
 

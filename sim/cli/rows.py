@@ -1,0 +1,174 @@
+"""Which figures the table of ``podsim run`` shows, and how each is written."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+REASONS: Final = "placements.by_reason."
+BY_REQUEST: Final = "answers.by_request."
+BY_TRY: Final = "answers.by_try."
+SERVED: Final = ("200.", "499.")
+"""Answers that other rows are about."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: its name with the unit, a key of the comparison, how to write it.
+
+    A row ``unless_zero`` is left out where no variant has any; one without a
+    key is a heading.
+    """
+
+    label: str
+    key: str = ""
+    decimals: int = 0
+    scale: float = 1.0
+    unless_zero: bool = False
+
+    def speaks(self, comparison: dict[str, Any]) -> bool:
+        """Whether these runs have something to say about it."""
+        figures = comparison.get(self.key, {}).values()
+        return any(figure["mean"] for figure in figures) if self.unless_zero else bool(figures)
+
+
+def percent(label: str, key: str) -> Row:
+    """A row for a ratio."""
+    return Row(f"{label}, %", key, 1, 100.0)
+
+
+BEFORE_REASONS: Final = (
+    Row("TTFT p50, s", "ttft_s.p50", 2),
+    Row("TTFT p95, s", "ttft_s.p95", 2),
+    Row("TTFT p99, s", "ttft_s.p99", 2),
+    Row("stream speed p50, tok/s", "stream_tokens_per_s.p50", 1),
+    Row("stream speed p5, tok/s", "stream_tokens_per_s.p5", 1),
+    Row("output, tok/s", "output_tokens_per_s"),
+    percent("prompt cache hit", "prompt_cache_hit_ratio"),
+    percent("spilled placements", "spill_ratio"),
+)
+AFTER_REASONS: Final = (
+    percent("migrated placements", "migration_ratio"),
+    percent("errors", "error_ratio"),
+    Row("preemptions", "preemptions"),
+    percent("KV usage mean", "kv_usage.mean"),
+    percent("KV usage p95", "kv_usage.p95"),
+    Row("prompt p50, tokens", "prompt_tokens.p50"),
+    percent("within the SLO", "slo_attainment"),
+    Row("goodput, requests/s", "goodput_requests_per_s", 2),
+    Row("requests completed", "requests_completed"),
+    Row("requests cancelled", "requests_cancelled", unless_zero=True),
+    Row("requests censored", "requests_censored"),
+    Row("requests outside window", "requests_outside_window"),
+)
+
+
+def shown(comparison: dict[str, Any]) -> list[Row]:
+    """The rows that these runs have something to say about."""
+    reasons = [
+        Row(f"  reason {key.removeprefix(REASONS)}, count", key)
+        for key in sorted(comparison)
+        if key.startswith(REASONS)
+    ]
+    rows = _speaking((*BEFORE_REASONS, *reasons, *AFTER_REASONS), comparison)
+    for heading, below in (
+        *((f"workload {name}", _workload(name)) for name in _names(comparison, "by_workload.")),
+        *((f"rule {name}", _rule(name, comparison)) for name in _names(comparison, "rules.")),
+        *((f"pool {name}", _pool(name, comparison)) for name in _names(comparison, "pool.")),
+        ("errors by answer", _answers(comparison)),
+    ):
+        speaking = _speaking(below, comparison)
+        if speaking:
+            rows += [Row(heading), *speaking]
+    return rows
+
+
+def _speaking(rows: Iterable[Row], comparison: dict[str, Any]) -> list[Row]:
+    return [row for row in rows if row.speaks(comparison)]
+
+
+def _names(comparison: dict[str, Any], prefix: str) -> list[str]:
+    """The names that follow a prefix, in alphabetical order."""
+    return sorted({_word(key, prefix) for key in comparison if key.startswith(prefix)})
+
+
+def _word(key: str, prefix: str) -> str:
+    return key.removeprefix(prefix).partition(".")[0]
+
+
+def _workload(name: str) -> Sequence[Row]:
+    at = f"by_workload.{name}"
+    return (
+        Row("  TTFT p50, s", f"{at}.ttft_s.p50", 2),
+        Row("  TTFT p95, s", f"{at}.ttft_s.p95", 2),
+        percent("  errors", f"{at}.error_ratio"),
+        Row("  fell through, %", f"{at}.fell_through_ratio", 1, 100.0, unless_zero=True),
+        Row("  cancelled", f"{at}.requests_cancelled", unless_zero=True),
+        Row("  completed", f"{at}.requests_completed"),
+    )
+
+
+def _rule(name: str, comparison: dict[str, Any]) -> Sequence[Row]:
+    """Who served, where there was a choice."""
+    at = f"rules.{name}.backends."
+    backends = _names(comparison, at)
+    if len(backends) < 2:
+        return ()
+    return [percent(f"  served by {each}", f"{at}{each}.served_ratio") for each in backends]
+
+
+def _pool(name: str, comparison: dict[str, Any]) -> Sequence[Row]:
+    at = f"pool.{name}"
+    failures = f"{at}.swap_failures."
+    return (
+        Row("  swaps", f"{at}.swaps.total"),
+        percent("  time swapping", f"{at}.swapping_ratio"),
+        Row("  swap p50, s", f"{at}.swap_s.p50", 1),
+        *(
+            Row(f"  swaps failed ({reason})", f"{failures}{reason}")
+            for reason in _names(comparison, failures)
+        ),
+        Row("  swaps cancelled", f"{at}.swaps_cancelled", unless_zero=True),
+        Row("  reclaims", f"{at}.reclaims", unless_zero=True),
+        Row("  attempts held", f"{at}.holds.waited"),
+        Row("  hold p95, s", f"{at}.hold_s.p95", 1),
+        Row("  busy skips", f"{at}.skips.total", unless_zero=True),
+        Row("  errors beside the router", f"{at}.direct_errors", unless_zero=True),
+        *(
+            row
+            for member in _names(comparison, f"{at}.members.")
+            for row in (
+                Row(f"  loads of {member}", f"{at}.members.{member}.loads"),
+                percent(f"  {member} resident", f"{at}.members.{member}.ready_ratio"),
+            )
+        ),
+    )
+
+
+def _answers(comparison: dict[str, Any]) -> Sequence[Row]:
+    """Why clients of pools, or those that try again, got no answer."""
+    retried = comparison.get("tries", {}) and any(
+        tries["mean"] != comparison["requests"][variant]["mean"]
+        for variant, tries in comparison["tries"].items()
+    )
+    if not retried and not _names(comparison, "pool."):
+        return ()
+    rows = _refusals(comparison, BY_REQUEST, "")
+    if retried:
+        rows += _refusals(comparison, BY_TRY, ", tries")
+        rows += [Row("  tries", "tries"), percent("  errors by try", "try_error_ratio")]
+    return rows
+
+
+def _refusals(comparison: dict[str, Any], prefix: str, unit: str) -> list[Row]:
+    answers = sorted(key.removeprefix(prefix) for key in comparison if key.startswith(prefix))
+    return [
+        Row(f"  {_answer(answer)}{unit}", f"{prefix}{answer}")
+        for answer in answers
+        if not answer.startswith(SERVED)
+    ]
+
+
+def _answer(key: str) -> str:
+    """An HTTP status, which is 0 where there was none, and the router's word for the answer."""
+    status, _, reason = key.partition(".")
+    return f"{'no status' if status == '0' else status} {reason}"

@@ -1,0 +1,52 @@
+"""The settings of a pool of kind ``fair``: what users of LLMKube have asked for beside it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sim.pool.spec import ExclusiveSlot
+from sim.scenario.fields import Duration, Name, refuse, whole
+from sim.scenario.pool import Priority
+from sim.scenario.swap import Member
+
+MAX_SERVED: Final = 1_000_000
+
+
+class FairMember(Member):
+    """A member of a pool of kind ``fair``."""
+
+    priority: Priority = Field(
+        default=0,
+        description="While an attempt for a member of a higher one waits, nothing more is granted "
+        "to the resident, and nobody else starts a swap.",
+    )
+
+
+class FairPool(ExclusiveSlot):
+    """A model pool whose members have priorities, and a time or a share before they must leave."""
+
+    kind: Literal["fair"]
+    members: Mapping[Name, FairMember] = Field(
+        min_length=1, description="Names of backends, each of one pod, and how they are loaded."
+    )
+    min_residency: Duration = Field(
+        default=0.0,
+        description="Time from becoming ready for which a member is not swapped out, idle or not.",
+    )
+    min_served: Annotated[int, whole(0, MAX_SERVED)] = Field(
+        default=0,
+        description="Attempts granted to a member since it is ready before maxWait or priority "
+        "keep others from it; only while it is busy.",
+    )
+
+    @model_validator(mode="after")
+    def _is_fair(self) -> Self:
+        problems = []
+        if self.order == "fifo":
+            problems.append(("order", "fifo leaves no choice to priorities; use kind model-pool"))
+        if self.reclaims and self.reclaim_after < self.min_residency:
+            message = f"must be minResidency, {self.min_residency:g}s, or longer"
+            problems.append(("reclaimAfter", message))
+        refuse(problems)
+        return self

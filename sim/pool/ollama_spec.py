@@ -1,0 +1,133 @@
+"""The settings of a pool of kind ``ollama``; the names are those of its variables OLLAMA_*."""
+
+from collections.abc import Mapping
+from math import fsum, inf
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sim.errors import Fault, ScenarioError
+from sim.scenario.catalog import GIB, resident_bytes
+from sim.scenario.engine import Engine
+from sim.scenario.fields import (
+    Duration,
+    Name,
+    PositiveBytes,
+    PositiveDuration,
+    refuse,
+    whole,
+)
+from sim.scenario.pool import Pool
+from sim.scenario.swap import Member
+
+MAX_REQUESTS: Final = 1_000_000
+MAX_MODELS: Final = 1000
+
+
+class OllamaMember(Member):
+    """A model of Ollama."""
+
+    memory: PositiveBytes | None = Field(
+        default=None,
+        description="Bytes that it takes while it is loaded; weights, KV cache and workspace of "
+        "its engine when missing.",
+    )
+    keep_alive: Duration | None = Field(
+        default=None,
+        description="Idle time after which it is unloaded; 0 at once, null never, that of the "
+        "pool when missing.",
+    )
+
+
+class OllamaPool(Pool):
+    """Models in one memory, as Ollama keeps them: as many as fit, one load at a time.
+
+    Who is held is held until its client leaves.
+    """
+
+    kind: Literal["ollama"]
+    members: Mapping[Name, OllamaMember] = Field(
+        min_length=1, description="Names of backends, each of one pod, and how they are loaded."
+    )
+    memory: PositiveBytes = Field(description="Bytes of all GPUs together.")
+    initial: tuple[Name, ...] = Field(
+        default=(), description="Members that are ready at the start; none when missing."
+    )
+    max_queue: Annotated[int, whole(0, MAX_REQUESTS)] = Field(
+        default=512, description="Requests that wait; others get 503 at once."
+    )
+    max_loaded_models: Annotated[int, whole(1, MAX_MODELS)] = Field(
+        default=3, description="Members loaded at a time: 3 for each GPU is Ollama's default."
+    )
+    num_parallel: Annotated[int, whole(1, MAX_REQUESTS)] = Field(
+        default=1, description="Requests in flight per member; others wait."
+    )
+    keep_alive: Duration | None = Field(
+        default=300.0,
+        description="Idle time after which a member is unloaded; 0 at once, null never (Ollama's "
+        "-1).",
+    )
+    load_timeout: PositiveDuration = Field(
+        default=300.0, description="A load that takes longer fails at that time."
+    )
+    vram_recovery: Duration = Field(
+        default=0.5,
+        description="Time from the end of an unload until the memory is seen to be free, looked "
+        "for every 250ms and for 5s at most; 0 is not waited for.",
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        problems = []
+        known = ", ".join(self.members)
+        unknown = [name for name in self.initial if name not in self.members]
+        if unknown:
+            message = f"must be members ({known}); got {', '.join(map(repr, unknown))}"
+            problems.append(("initial", message))
+        elif len(set(self.initial)) > self.max_loaded_models:
+            message = f"more members than maxLoadedModels, {self.max_loaded_models}"
+            problems.append(("initial", message))
+        refuse(problems)
+        return self
+
+    def keep_alive_s(self, member: str) -> float:
+        """Seconds of idleness after which ``member`` is unloaded; infinite for never."""
+        own = self.members[member]
+        given = own.keep_alive if "keep_alive" in own.model_fields_set else self.keep_alive
+        return inf if given is None else given
+
+    def limited(self) -> dict[str, Member]:
+        """The members, each with its limit to a load."""
+        limit_s = self.load_timeout
+        return {
+            name: member.model_copy(
+                update={"load_limit": min(limit_s, member.load_limit or limit_s)}
+            )
+            for name, member in self.members.items()
+        }
+
+    def resident_bytes(self, engines: Mapping[str, Engine]) -> dict[str, float]:
+        """What each member takes: as given, or as its engine says."""
+        faults, taken = [], {}
+        for name, member in self.members.items():
+            path = f"members.{name}"
+            try:
+                given = member.memory
+                taken[name] = resident_bytes(engines[name]) if given is None else given
+            except ScenarioError as error:
+                message = f"{error.faults[0].message}; give memory, such as 20GB"
+                faults.append(Fault("pool", 0, 0, path, message))
+                continue
+            if taken[name] > self.memory:
+                message = (
+                    f"takes {taken[name] / GIB:.1f} GiB, more than the memory of the pool, "
+                    f"{self.memory / GIB:.1f} GiB; nothing is offloaded to the host"
+                )
+                faults.append(Fault("pool", 0, 0, path, message))
+        together = fsum(taken.get(name, 0.0) for name in dict.fromkeys(self.initial))
+        if not faults and together > self.memory:
+            message = f"take {together / GIB:.1f} GiB together, more than the memory of the pool"
+            faults.append(Fault("pool", 0, 0, "initial", message))
+        if faults:
+            raise ScenarioError(faults)
+        return taken

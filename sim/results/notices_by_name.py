@@ -1,0 +1,64 @@
+"""What a reader must know of single rules and pools before believing a summary."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sim.results import arrow
+from sim.results.arrow import Mask
+from sim.results.figures import Window
+from sim.results.pools import PoolColumns
+from sim.results.requests import RequestColumns
+from sim.results.result import RunFacts
+from sim.results.served import of_last_try
+from sim.results.tables import Tables
+
+MOSTLY_SWAPPING: Final = 0.5
+"""Share of the window in swaps that is worth a warning."""
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """As "queue_full 4, timeout 2"."""
+    return ", ".join(f"{word} {times}" for word, times in sorted(counts.items()))
+
+
+def fell_through_only(
+    facts: RunFacts, tables: Tables, requests: RequestColumns, summary: dict[str, Any]
+) -> Iterator[str]:
+    """Rules whose first backend served none of the requests that it was meant for."""
+    errors = arrow.strings(tables.failed_attempts, "error")
+    backend = arrow.strings(tables.failed_attempts, "backend")
+    request = arrow.whole(tables.failed_attempts, "request_id")
+    here = Window.of(facts).contains(requests.arrival_s)
+    for rule, figures in summary.get("rules", {}).items():
+        if figures["fell_through_ratio"] != 1.0:
+            continue
+        first = facts.rules[rule][0]
+        concerned: Mask = (here & requests.rule.equal(rule))[request] & backend.equal(first)
+        why = listed(errors.counts(concerned & of_last_try(tables, requests)))
+        yield (
+            f"rule {rule}: {first}, its first backend, served none of its "
+            f"{figures['requests_completed']} completed requests ({why})"
+        )
+
+
+def of_pools(facts: RunFacts, tables: Tables, summary: dict[str, Any]) -> Iterator[str]:
+    """Pools that were busy with themselves, and members that were wanted in vain."""
+    columns, window = PoolColumns.of(tables.pools), Window.of(facts)
+    wanted = ~columns.kind.equal("swap") & window.contains(columns.start_s)
+    for pool, figures in summary.get("pool", {}).items():
+        swapping = figures["swapping_ratio"] or 0.0
+        if swapping > MOSTLY_SWAPPING:
+            yield (
+                f"pool {pool}: {swapping:.0%} of the window passed in swaps, "
+                f"{figures['swaps']['total']} of which were completed in it"
+            )
+        for member, its in figures["members"].items():
+            attempts = wanted & columns.pool.equal(pool) & columns.member.equal(member)
+            if attempts.any() and its["ready_ratio"] == 0.0:
+                ends = columns.result.counts(attempts)
+                held = int(attempts.sum()) - sum(ends.values())
+                why = listed(ends | ({"still held": held} if held else {}))
+                yield (
+                    f"pool {pool}: {member} was wanted by {int(attempts.sum())} attempts and was "
+                    f"never resident in the window: {why}"
+                )

@@ -1,0 +1,196 @@
+"""Figures of model pools: their swaps, their holds, and what became of each member's time."""
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from sim.request import DIRECT, PoolError, Status
+from sim.results import arrow
+from sim.results.arrow import Mask, Table, Texts
+from sim.results.figures import Window, count, known, spread
+from sim.results.result import RunFacts
+from sim.results.tables import Tables
+from sim.stats import Floats, Sample
+
+COLD: Final = "cold"
+"""What stands for the member before a swap where there was none."""
+_FIGURES: Final = ("mean", "p50", "p95")
+
+
+@dataclass(frozen=True)
+class PoolColumns:
+    """The columns of the pools table; times that have not come are NaN."""
+
+    pool: Texts
+    kind: Texts
+    member: Texts
+    from_member: Texts
+    cause: Texts
+    result: Texts
+    start_s: Floats
+    end_s: Floats
+    drain_s: Floats
+    unload_s: Floats
+    load_s: Floats
+
+    @staticmethod
+    def of(table: Table) -> "PoolColumns":
+        """Read them."""
+        return PoolColumns(
+            pool=arrow.strings(table, "pool"),
+            kind=arrow.strings(table, "kind"),
+            member=arrow.strings(table, "member"),
+            from_member=arrow.strings(table, "from_member"),
+            cause=arrow.strings(table, "cause"),
+            result=arrow.strings(table, "result"),
+            start_s=arrow.numbers(table, "start_s"),
+            end_s=arrow.numbers(table, "end_s"),
+            drain_s=arrow.numbers(table, "drain_s"),
+            unload_s=arrow.numbers(table, "unload_s"),
+            load_s=arrow.numbers(table, "load_s"),
+        )
+
+    def skips(self, pool: str) -> Mask:
+        """The attempts that a busy pool turned away, at once or after waiting for a swap."""
+        return self.pool.equal(pool) & self.result.equal(PoolError.INCUMBENT_BUSY)
+
+    def swaps(self, pool: str) -> Mask:
+        """The changes of hands of a pool, in order of time."""
+        return self.pool.equal(pool) & self.kind.equal("swap")
+
+
+class Stay(NamedTuple):
+    """A member in memory from ``start_s`` to ``end_s``, ready or draining."""
+
+    member: str
+    start_s: float
+    end_s: float
+
+
+def stays(columns: PoolColumns, pool: str, end_s: float) -> list[Stay]:
+    """Who was resident when, up to the end of the run, as the swaps of the pool tell it.
+
+    A pod that is lost is no swap: it stays here until the next one begins. Of a
+    pool without swaps nothing is known.
+    """
+    found: list[Stay] = []
+    resident, since_s = None, 0.0
+    for row in np.flatnonzero(columns.swaps(pool)).tolist():
+        before, begins_s = _word(columns.from_member, row), float(columns.start_s[row])
+        if not found and resident is None and before is not None:
+            resident = before
+        drained_s = columns.drain_s[row]
+        # A phase is written down when it is over, so a drain that is cut short ends the swap.
+        left = ~np.isnan(columns.unload_s[row]) or ~np.isnan(columns.load_s[row])
+        left |= bool(~np.isnan(drained_s) and np.isnan(columns.end_s[row]))
+        gone = before is None or left
+        if resident is not None and gone:
+            found.append(Stay(resident, since_s, begins_s + float(np.nan_to_num(drained_s))))
+            resident = None
+        if _word(columns.result, row) == "completed":
+            if resident is None:
+                since_s = float(columns.end_s[row])
+            resident = _word(columns.member, row)
+    if resident is not None:
+        found.append(Stay(resident, since_s, end_s))
+    return found
+
+
+def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
+    """Figures of each pool, if there are any."""
+    if not facts.pools:
+        return {}
+    columns = PoolColumns.of(tables.pools)
+    return {
+        "pool": {
+            name: {
+                **_swaps(columns, name, window, facts.end_s),
+                **_holds(columns, name, window),
+                "direct_errors": _direct_errors(tables.placements, members, window),
+                "members": {
+                    member: _member(facts, columns, name, member, window) for member in members
+                },
+            }
+            for name, members in facts.pools.items()
+        }
+    }
+
+
+def _swaps(columns: PoolColumns, pool: str, window: Window, end_s: float) -> dict[str, Any]:
+    swaps = columns.swaps(pool)
+    over = swaps & window.contains(columns.end_s)
+    completed = over & columns.result.equal("completed")
+    cancelled = over & columns.result.equal("cancelled")
+    failed = over & ~completed & ~cancelled
+    reclaims = swaps & window.contains(columns.start_s) & columns.cause.equal("reclaim")
+    last_s = window.start_s + window.length_s
+    ends_s = np.clip(np.nan_to_num(columns.end_s, nan=end_s), window.start_s, last_s)
+    starts_s = np.clip(columns.start_s, window.start_s, last_s)
+    swapping_s = float((ends_s - starts_s)[swaps].sum())
+    took_s = Sample((columns.end_s - columns.start_s)[completed])
+    return {
+        "swaps": {"total": count(completed), "by_pair": _pairs(columns, completed)},
+        "swap_s": spread(took_s, _FIGURES),
+        "swapping_ratio": window.per_s(swapping_s),
+        "swap_failures": columns.result.counts(failed),
+        "swaps_cancelled": count(cancelled),
+        "reclaims": count(reclaims),
+    }
+
+
+def _pairs(columns: PoolColumns, where: Mask) -> dict[str, int]:
+    """How often the pool went from which member to which."""
+    pairs: dict[str, int] = {}
+    for row in np.flatnonzero(where).tolist():
+        pair = f"{_word(columns.from_member, row) or COLD}>{_word(columns.member, row)}"
+        pairs[pair] = pairs.get(pair, 0) + 1
+    return dict(sorted(pairs.items()))
+
+
+def _holds(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
+    here = columns.pool.equal(pool) & window.contains(columns.start_s)
+    holds, skips = here & columns.kind.equal("hold"), here & columns.skips(pool)
+    held_s = (columns.end_s - columns.start_s)[holds]
+    waited_s = held_s[held_s != 0.0]
+    sample = Sample(known(waited_s), count(np.isnan(waited_s)))
+    return {
+        "holds": {
+            "total": len(held_s),
+            "waited": len(waited_s),
+            "censored": sample.censored,
+            "by_result": columns.result.counts(holds),
+        },
+        "hold_s": spread(sample, _FIGURES),
+        "skips": {"total": count(skips)},
+    }
+
+
+def _direct_errors(placements: Table, members: dict[str, str], window: Window) -> int:
+    status, backend = arrow.strings(placements, "status"), arrow.strings(placements, "backend")
+    broken = status.equal(Status.REJECTED) | status.equal(Status.FAILED)
+    broken &= arrow.strings(placements, "proxy").equal(DIRECT)
+    broken &= window.contains(arrow.numbers(placements, "dispatch_s"))
+    return sum(count(broken & backend.equal(member)) for member in members)
+
+
+def _member(
+    facts: RunFacts, columns: PoolColumns, pool: str, member: str, window: Window
+) -> dict[str, Any]:
+    at = facts.pods.index(facts.pools[pool][member])
+    opened, closed = facts.opened[at], facts.closed[at]
+    ready_s, busy_s = closed.ready_s - opened.ready_s, closed.busy_s - opened.busy_s
+    skips = columns.skips(pool) & columns.member.equal(member)
+    return {
+        "busy_skips": count(skips & window.contains(columns.start_s)),
+        "loads": closed.loads - opened.loads,
+        "ready_ratio": window.per_s(ready_s),
+        "busy_ratio": window.per_s(busy_s),
+        "idle_ratio": window.per_s(max(0.0, ready_s - busy_s)),
+        "loading_ratio": window.per_s(closed.loading_s - opened.loading_s),
+    }
+
+
+def _word(texts: Texts, row: int) -> str | None:
+    code = texts.codes[row]
+    return None if code < 0 else texts.words[code]

@@ -1,0 +1,146 @@
+"""Every figure of a pool of two members, worked out by hand from ``builders.pooled_run``."""
+
+import pytest
+
+from sim.ports import PodTotals
+from sim.request import PoolError
+from sim.results.metrics import flatten
+from sim.results.pools import PoolColumns, Stay, stays
+from tests.results.builders import Book, facts, pooled_facts, pooled_run
+
+FIGURES = {
+    key: value for key, value in flatten(pooled_run().summary) if key.startswith("pool.desk.")
+}
+
+# The window is [10, 110).
+BY_HAND = {
+    # over at 12, 50 and 86 s, after 7, 6 and 10 s
+    "swaps.total": 3,
+    "swaps.by_pair.b>a": 1,
+    "swaps.by_pair.cold>b": 2,
+    "swap_s.mean": 23 / 3,
+    "swap_s.p50": 7.0,
+    "swap_s.p95": 9.7,
+    # 10 to 12, 44 to 50, 61 to 71, 76 to 86, 90.5 to 91.5, 95 to 110 s
+    "swapping_ratio": 0.44,
+    "swap_failures.deadline": 1,
+    "swap_failures.error": 1,
+    "swaps_cancelled": 0,
+    "reclaims": 1,
+    # 3, 6, 10 and 10 s are known, one is still held, one was let through at once; another one
+    # began before the window
+    "holds.total": 6,
+    "holds.waited": 5,
+    "holds.censored": 1,
+    "holds.by_result.granted": 3,
+    "holds.by_result.cancelled": 1,
+    "holds.by_result.swap_deadline_exceeded": 1,
+    "hold_s.mean": None,
+    "hold_s.p50": 10.0,
+    "hold_s.p95": None,
+    "skips.total": 1,
+    "direct_errors": 1,
+    "members.a.busy_skips": 1,
+    "members.a.loads": 3,
+    "members.a.ready_ratio": 0.11,
+    "members.a.busy_ratio": 0.10,
+    "members.a.idle_ratio": 0.01,
+    "members.a.loading_ratio": 0.205,
+    # a load was under way when the window began
+    "members.b.busy_skips": 0,
+    "members.b.loads": 2,
+    "members.b.ready_ratio": 0.365,
+    "members.b.busy_ratio": 0.32,
+    "members.b.idle_ratio": 0.045,
+    "members.b.loading_ratio": 0.20,
+}
+
+
+@pytest.mark.parametrize("key", BY_HAND)
+def test_figure_is_what_a_pencil_says(key: str) -> None:
+    """The figure would not be what its definition says."""
+    due = BY_HAND[key]
+    assert FIGURES[f"pool.desk.{key}"] == (None if due is None else pytest.approx(due, rel=1e-12))
+
+
+def test_no_figure_is_left_out_of_the_hand_count() -> None:
+    """A new figure would be reported that nobody has ever checked by hand."""
+    assert set(FIGURES) == {f"pool.desk.{key}" for key in BY_HAND}
+
+
+def test_runs_without_pools_have_no_figures_of_them() -> None:
+    """Every summary would be twice as long."""
+    assert "pool" not in Book().freeze(facts()).summary
+
+
+def test_a_pool_of_which_nothing_was_seen_has_its_figures_all_the_same() -> None:
+    """A run that ends in its warm-up would end in a traceback, or report shares of no time."""
+    early = pooled_facts()
+    nothing = (PodTotals(),) * 3
+    summary = Book().freeze(
+        facts(
+            window_start_s=200.0, window_end_s=300.0, pods=early.pods, pools=early.pools,
+            opened=nothing, closed=nothing,
+        )
+    ).summary  # fmt: skip
+    assert summary["pool"]["desk"]["swapping_ratio"] is None
+    assert summary["pool"]["desk"]["members"]["a"]["idle_ratio"] is None
+    assert summary["pool"]["desk"]["swaps"] == {"total": 0, "by_pair": {}}
+
+
+def test_an_attempt_that_is_turned_away_after_a_swap_is_a_busy_skip_too() -> None:
+    """Skips of attempts that had waited for a swap would be missing among those of their member."""
+    book = Book()
+    request = book.request(1.0, end_s=20.0)
+    book.hold(request, "a", 1.0, 9.0, PoolError.INCUMBENT_BUSY)
+    book.hold(request, "b", 9.0, 9.0)
+    early = pooled_facts()
+    changes = {"pods": early.pods, "pools": early.pools}
+    totals = {"opened": (PodTotals(),) * 3, "closed": (PodTotals(),) * 3}
+    pool = book.freeze(facts(**changes, **totals)).summary["pool"]["desk"]
+    assert pool["skips"] == {"total": 1}
+    assert pool["members"]["a"]["busy_skips"] == 1
+    assert pool["members"]["b"]["busy_skips"] == 0
+    assert pool["holds"]["by_result"] == {"granted": 1, "incumbent_busy": 1}
+
+
+def resident(book: Book) -> list[Stay]:
+    return stays(PoolColumns.of(book.freeze(facts()).tables.pools), "desk", 100.0)
+
+
+def test_who_was_resident_follows_from_the_swaps() -> None:
+    """A reader of the tables could not tell which model was in memory when."""
+    columns = PoolColumns.of(pooled_run().tables.pools)
+    assert stays(columns, "desk", 110.0) == [
+        Stay("b", 12.0, 44.0),
+        Stay("a", 50.0, 61.0),
+        Stay("b", 86.0, 90.5),
+    ]
+    assert stays(columns, "another", 110.0) == []
+
+
+def test_a_drain_keeps_the_incumbent_and_one_that_is_given_up_does_so_for_good() -> None:
+    """The incumbent would vanish when the swap begins, although it serves until it is drained."""
+    book = Book()
+    book.swap(10.0, "b", "a", 30.0, "deadline", phases_s=(20.0, None, None))
+    book.swap(40.0, "b", "a", 60.0, phases_s=(5.0, 1.0, 14.0))
+    assert resident(book) == [Stay("a", 0.0, 45.0), Stay("b", 60.0, 100.0)]
+
+
+@pytest.mark.parametrize(
+    ("drain_s", "last"),
+    [(None, [Stay("a", 0.0, 100.0)]), (5.0, [Stay("a", 0.0, 95.0)])],
+)
+def test_a_swap_that_the_end_of_the_run_cuts_short(drain_s: float | None, last: list) -> None:
+    """The incumbent would be gone while it is drained, or still there while it is unloaded."""
+    book = Book()
+    book.swap(90.0, "b", "a", phases_s=(drain_s, None, None))
+    assert resident(book) == last
+
+
+def test_a_member_that_was_lost_is_shown_up_to_the_next_swap() -> None:
+    """Two members would be shown in one place."""
+    book = Book()
+    book.swap(0.0, "a", end_s=5.0, phases_s=(None, None, 5.0))
+    book.swap(50.0, "b", end_s=60.0, phases_s=(None, None, 10.0))
+    assert resident(book) == [Stay("a", 5.0, 50.0), Stay("b", 60.0, 100.0)]
