@@ -21,8 +21,8 @@ FAULTS = (
     Fault(
         "busy-incumbent",
         "sim/pool/decision.py",
-        "if not belief.busy:",
-        "if not activation.if_idle or not belief.busy:",
+        "if not self._is_kept(now_s):",
+        "if not activation.if_idle or not self._is_kept(now_s):",
         "a busy incumbent is swapped out under Wait",
         (f"{STATES}::test_a_busy_resident_takes_more",),
     ),
@@ -61,8 +61,8 @@ FAULTS = (
     Fault(
         "skip-wakes",
         "sim/pool/activator.py",
-        "self._changed = True  # another",
-        "self._changed = False  # another",
+        "self._rounds.changed()  # another",
+        "pass  # another",
         "who stood behind a skipped attempt is not looked at",
         (f"{OPTIONS}::test_in_order_of_arrival_a_skip_makes_room_for_the_next",),
     ),
