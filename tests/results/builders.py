@@ -393,4 +393,5 @@ def pooled_facts() -> RunFacts:
         workload_counts={"chat": {}, "nightly": {}},
         rules={"chat": ("a", "b"), "batch": ("b",), "other": ("x",)},
         pools={"desk": {"a": "a-0", "b": "b-0"}},
+        exclusive_pools=("desk",),
     )
