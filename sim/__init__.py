@@ -4,15 +4,17 @@ Where to start reading:
 
 - ``sim.api``       what scripts call
 - ``sim.runner``    a run from scenario and seed to result, and sets of runs
-- ``sim.cluster``   wires workloads, a proxy and pods on one clock
+- ``sim.cluster``   wires workloads, a proxy, pools and pods on one clock
 - ``sim.workload``  who sends requests: agents, recorded sessions, arrivals, scripts
-- ``sim.router``    the proxy, what it knows of its pods, the placement policies
+- ``sim.router``    the proxy: rules, fall-through, answers; what it knows of its pods; policies
+- ``sim.pool``      models that take turns on a GPU: who waits, who is swapped in, who is skipped
 - ``sim.pod``       the engines: schedulers, step time, batch; ``sim.extents`` vLLM's KV cache
 - ``sim.content``   what prompts say: a tree of conversation nodes
 - ``sim.record``    what is written down; ``sim.results`` tables, summary, store, digest
 - ``sim.timeline``  a run to look at, for trace viewers
 - ``sim.validation`` compares whole runs with what ``sim.theory`` knows
 - ``sim.scenario``  files, their schema and their errors; ``sim.kernel`` the clock
+- ``sim.manifests`` scenarios from the manifests of a real router
 
 The names below are resolved on first use, so that ``import sim`` costs nothing.
 """

@@ -182,5 +182,6 @@ class Cluster:
                 for name, pool in scenario.pools.items()
             },
             exclusive_pools=tuple(name for name, pool in scenario.pools.items() if pool.exclusive),
+            lives_s=self._plant.lives_s(self.kernel.now_s),
             restarts_s=restarts_s(scenario.events),
         )

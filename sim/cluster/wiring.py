@@ -53,6 +53,11 @@ class Plant:
     pools: dict[str, PoolPort] = field(default_factory=dict)
     member_of: dict[str, str] = field(default_factory=dict)
 
+    def lives_s(self, now_s: float) -> dict[str, tuple[tuple[float, float], ...]]:
+        """When the pod of each pooled backend was ready, up to ``now_s``."""
+        replicas = [self.replicas[member][0] for member in self.member_of]
+        return {each.processes[0].name: each.lives(now_s) for each in replicas}
+
     @property
     def standing(self) -> list[Replica]:
         """Replicas that serve from the start: those that no pool has to load."""

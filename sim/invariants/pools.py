@@ -1,13 +1,14 @@
 """Rules about model pools."""
 
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from sim.invariants.evidence import TOLERANCE_S, Columns, Evidence, Violations, says, where
-from sim.ports import PodTotals
 from sim.request import PoolError, Status
 from sim.results.arrow import Mask
+from sim.results.pools import stays
 
 RESULTS: Final = {
     "hold": (
@@ -17,6 +18,7 @@ RESULTS: Final = {
         PoolError.HOLD_BUDGET,
         PoolError.SWAP_DEADLINE,
         PoolError.SWAP_FAILED,
+        PoolError.QUEUE_FULL,
         PoolError.CONCURRENCY_LIMIT,
         PoolError.PROXY_RESTART,
     ),
@@ -28,31 +30,32 @@ RESULTS: Final = {
 
 
 def pools_have_one_member_at_a_time(run: Evidence) -> Violations:
-    """An exclusive pool changes hands once at a time; its members share the time that there is.
+    """Members of a pool take turns: at most one is ready, and swaps follow one another.
 
-    Those of any pool are down, loading or ready, and busy only while they are ready.
+    That is so in exclusive pools. In all of them a member is down, loading or
+    ready at any time, and busy only while it is ready.
     """
     facts = run.facts
+    window_s = max(0.0, min(facts.window_end_s, facts.end_s) - facts.window_start_s)
     for pool, members in facts.pools.items():
-        spent_s = 0.0
+        spent_s, changes = 0.0, 1
         for member, pod in members.items():
             at = facts.pods.index(pod)
             opened, closed = facts.opened[at], facts.closed[at]
             ready_s, busy_s = closed.ready_s - opened.ready_s, closed.busy_s - opened.busy_s
-            spent_s += ready_s + _loading_s(opened, closed)
-            if busy_s > ready_s + TOLERANCE_S * (1 + closed.loads):
+            its_s, loads = ready_s + closed.loading_s - opened.loading_s, 1 + closed.loads
+            spent_s, changes = spent_s + its_s, changes + loads
+            if busy_s > ready_s + TOLERANCE_S * loads:
                 yield f"{pool}: {member} busy for {busy_s} s, ready for {ready_s} s"
-        if pool not in facts.exclusive_pools:
-            continue
-        yield from _swaps_follow_each_other(run.pools, pool)
-        window_s = max(0.0, min(facts.window_end_s, facts.end_s) - facts.window_start_s)
-        changes = sum(pod.loads for pod in facts.closed) + 1
-        if facts.window_start_s <= facts.end_s and spent_s > window_s + TOLERANCE_S * changes:
-            yield f"{pool}: members loading or ready for {spent_s} s of {window_s} s"
-
-
-def _loading_s(opened: PodTotals, closed: PodTotals) -> float:
-    return closed.loading_s - opened.loading_s
+            if its_s > window_s + TOLERANCE_S * loads:
+                yield f"{pool}: {member} loading or ready for {its_s} s of {window_s} s"
+        if pool in facts.exclusive_pools:
+            if spent_s > window_s + TOLERANCE_S * changes:
+                yield f"{pool}: members loading or ready for {spent_s} s of {window_s} s"
+            yield from _swaps_follow_each_other(run.pools, pool)
+            for before, after in pairwise(stays(facts, pool)):
+                if after.start_s < before.end_s - TOLERANCE_S:
+                    yield f"{pool}: {before.member} and {after.member} at {after.start_s} s"
 
 
 def _swaps_follow_each_other(pools: Columns, pool: str) -> Violations:
@@ -79,8 +82,8 @@ def holds_end_once(run: Evidence) -> Violations:
     yield from where("ended without a result, or not ended with one", ended == (result.codes < 0))
     yield from where("ended before it began", end_s < start_s - TOLERANCE_S)
     request, held = pools.whole("request_id"), kind.equal("hold")
-    of_request = held | kind.equal("skip")
-    unknown = of_request & ((request < 0) | (request >= run.requests.rows))
+    asked = held | kind.equal("skip")
+    unknown = asked & ((request < 0) | (request >= run.requests.rows))
     yield from where("a hold of no request", unknown)
     if not unknown.any():
         yield from _holds_of_requests(run, held, ended)

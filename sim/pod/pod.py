@@ -112,13 +112,18 @@ class Pod:
         lockstep, scheduler = self._lockstep, self._scheduler
         done = lockstep.steps_taken(now_s)
         return PodTotals(
-            self._emitted + done * self._giving,
+            self._emitted + self._given(done),
             self._computed,
             scheduler.recomputed_tokens,
             scheduler.preemptions,
             lockstep.finished_steps + done,
             lockstep.busy_s(now_s),
         )
+
+    def _given(self, steps: int) -> int:
+        """Tokens of the first ``steps`` steps in flight; the last one of all gives some nobody."""
+        lost = self._lost if steps == self._lockstep.steps else 0
+        return steps * self._giving - lost
 
     def watch(self, observer: PodObserver) -> None:
         """Tell ``observer`` of every step or span when it is over."""
@@ -144,7 +149,7 @@ class Pod:
         inside = {*scheduler.running, *scheduler.waiting, *scheduler.finishing}
         for sequence in self._clients.lose(inside):
             sequence.attempt.emitted_tokens = self._emitted_by(sequence)
-        self._emitted += steps * self._giving
+        self._emitted += self._given(steps)
         self._gauges = Gauges()
         self._on_idle.clear()
 

@@ -27,6 +27,7 @@ class Replica:
         self._engines = tuple(build())  # of the next life, if there are any yet
         self.processes = tuple(Process(engine.name, self, kernel) for engine in self._engines)
         self.ready = False
+        self._lives: list[tuple[float, float]] = []  # of what is over
         self._loading = False
         self._since_s = 0.0  # ready or loading
         self._ready_s = 0.0  # of what is over
@@ -66,9 +67,16 @@ class Replica:
         loading_s = self._loading_s + (present_s if self._loading else 0.0)
         return PodTotals(ready_s=ready_s, loading_s=loading_s, loads=self._loads)
 
+    def lives(self, now_s: float) -> tuple[tuple[float, float], ...]:
+        """When it was ready, from and to, up to ``now_s``."""
+        present = ((self._since_s, now_s),) if self.ready else ()
+        return (*self._lives, *present)
+
     def _settle(self) -> None:
         """What it has been since ``_since_s`` is over."""
         now_s = self._kernel.now_s
+        if self.ready:
+            self._lives.append((self._since_s, now_s))
         life = self.life(now_s)
         self._ready_s, self._loading_s = life.ready_s, life.loading_s
         self._since_s = now_s

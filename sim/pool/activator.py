@@ -208,8 +208,8 @@ class Activator:
         is_last = not self._belief.counts[member].waiting
         if swap is not None and swap.target == member and swap.requesters and is_last:
             self._go_on_without(swap, "cancelled")
-        elif self._spec.order == "fifo" or self._spec.max_wait is not None:
-            self._decide_all()  # another one is the oldest now
+        elif self._decision.heeds_others:
+            self._decide_all()  # whom it stood before
         else:
             self._reclaim_changed()
 

@@ -47,6 +47,11 @@ class Decision:
         """When a resident that is idle may be swapped out; its coming is over."""
         return self._belief.resident_since_s
 
+    @property
+    def heeds_others(self) -> bool:
+        """Whether those who wait may keep others from a grant or a swap."""
+        return self._spec.order == "fifo" or self._spec.max_wait is not None
+
     def precedence(self, activation: Activation) -> int:
         """Those of lower precedence are looked at first."""
         return 0

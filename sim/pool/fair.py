@@ -29,6 +29,11 @@ class FairDecision(Decision):
         """The end of minResidency."""
         return super().kept_until_s + self._min_residency_s
 
+    @property
+    def heeds_others(self) -> bool:
+        """Priorities do."""
+        return True
+
     def precedence(self, activation: Activation) -> int:
         """Higher priorities come first."""
         return -self._priorities[activation.member]

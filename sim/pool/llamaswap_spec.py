@@ -1,6 +1,7 @@
 """The settings of a pool of kind ``llama-swap``; the names and defaults are llama-swap's."""
 
 from collections.abc import Mapping
+from itertools import permutations
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -117,6 +118,12 @@ class LlamaSwapPool(Pool):
             )
             for name, member in self.members.items()
         }
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether each member unloads every other."""
+        pairs = permutations(self.members, 2)
+        return all(self.unloads(target, other) for target, other in pairs)
 
     def unloads(self, target: str, other: str) -> bool:
         """Whether loading ``target`` unloads ``other``.

@@ -76,6 +76,11 @@ class OllamaPool(Pool):
         "for every 250ms and for 5s at most; 0 is not waited for.",
     )
 
+    @property
+    def exclusive(self) -> bool:
+        """Whether never more than one member is in memory."""
+        return self.max_loaded_models == 1
+
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         problems = []

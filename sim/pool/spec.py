@@ -59,7 +59,6 @@ class ExclusiveSlot(Pool):
     """One slot whose members take turns: what kinds of such pools have in common."""
 
     knows_if_idle: ClassVar[bool] = True
-    exclusive: ClassVar[bool] = True
 
     swap_policy: Literal["sticky", "reclaim"] = Field(
         default="sticky",
@@ -147,6 +146,11 @@ class ExclusiveSlot(Pool):
     def _makes_sense(self) -> Self:
         refuse([*self._unknown_members(), *self._without_meaning()])
         return self
+
+    @property
+    def exclusive(self) -> bool:
+        """Members take turns on one slot."""
+        return True
 
     @property
     def router_side(self) -> RouterSide:

@@ -76,7 +76,11 @@ _POOLS: Final[tuple[Metric, ...]] = (
         "pool.*.swap_s", "s", "down", 0.05, "begin to end of those swaps, drain inside", _MIDDLE
     ),
     Metric(
-        "pool.*.swapping_ratio", "ratio", "down", 0.02, f"time of all swaps as share {_OF_WINDOW}"
+        "pool.*.swapping_ratio",
+        "ratio",
+        "down",
+        0.02,
+        f"swaps under way, share {_OF_WINDOW}",
     ),
     Metric("pool.*.swap_failures.*", "swaps", "down", 0.0, "swaps abandoned or failed, by reason"),
     Metric("pool.*.swaps_cancelled", "swaps", "none", 0.02, "swaps that nobody wanted any more"),

@@ -68,63 +68,14 @@ class Stay(NamedTuple):
     end_s: float
 
 
-def stays(columns: PoolColumns, pool: str, end_s: float) -> list[Stay]:
-    """Who was resident when, up to the end of the run, as the rows of the pool tell it.
-
-    In order of their ends. Of a member that never came or went nothing is known.
-    """
-    found: list[Stay] = []
-    moves = columns.pool.equal(pool) & (columns.kind.equal("swap") | columns.kind.equal("unload"))
-    rows = np.flatnonzero(moves).tolist()
-    since_s = dict.fromkeys(_there_at_the_start(columns, rows), 0.0)
-    for at_s, row, comes in _moves(columns, rows):
-        if comes:
-            since_s.setdefault(str(_word(columns.member, row)), at_s)
-        elif (gone := str(_goes(columns, row))) in since_s:
-            found.append(Stay(gone, since_s.pop(gone), at_s))
-    return [*found, *(Stay(member, begun_s, end_s) for member, begun_s in since_s.items())]
-
-
-def _goes(columns: PoolColumns, row: int) -> str | None:
-    """The member that a swap or an unload has go."""
-    is_swap = _word(columns.kind, row) == "swap"
-    return _word(columns.from_member if is_swap else columns.member, row)
-
-
-def _there_at_the_start(columns: PoolColumns, rows: list[int]) -> list[str]:
-    """Those that go before they have come."""
-    come: set[str | None] = set()
-    there = []
-    for row in rows:
-        gone = _goes(columns, row)
-        if gone is not None and gone not in come:
-            there.append(gone)
-        come |= {gone, _word(columns.member, row)}
-    return there
-
-
-def _moves(columns: PoolColumns, rows: list[int]) -> list[tuple[float, int, bool]]:
-    """When which row has a member come or go, in order of time; goings first at one instant."""
-    moves = []
-    for row in rows:
-        start_s, drain_s = float(columns.start_s[row]), float(columns.drain_s[row])
-        if _has_left(columns, row):
-            moves.append((start_s + float(np.nan_to_num(drain_s)), row, False))
-        if _word(columns.kind, row) == "swap" and _word(columns.result, row) == "completed":
-            moves.append((float(columns.end_s[row]), row, True))
-    return sorted(moves, key=lambda move: (move[0], move[2], move[1]))
-
-
-def _has_left(columns: PoolColumns, row: int) -> bool:
-    """Whether the member that a row replaces or unloads was drained."""
-    if _word(columns.kind, row) == "unload":
-        return not np.isnan(columns.drain_s[row]) or _word(columns.cause, row) == "lost"
-    if _word(columns.from_member, row) is None:
-        return False
-    # A phase is written down when it is over, so a drain that is cut short ends the swap.
-    unloaded = not np.isnan(columns.unload_s[row]) or not np.isnan(columns.load_s[row])
-    is_unloading = not np.isnan(columns.drain_s[row]) and np.isnan(columns.end_s[row])
-    return bool(unloaded or is_unloading)
+def stays(facts: RunFacts, pool: str) -> list[Stay]:
+    """Who was resident in a pool when, in order of time, up to the end of the run."""
+    found = [
+        Stay(member, start_s, end_s)
+        for member, pod in facts.pools[pool].items()
+        for start_s, end_s in facts.lives_s.get(pod, ())
+    ]
+    return sorted(found, key=lambda stay: (stay.start_s, stay.end_s))
 
 
 def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
@@ -135,7 +86,7 @@ def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
     return {
         "pool": {
             name: {
-                **_swaps(columns, name, window, facts.end_s),
+                **_swaps(columns, name, window),
                 **_holds(columns, name, window),
                 "direct_errors": _direct_errors(tables.placements, members, window),
                 "members": {
@@ -147,17 +98,14 @@ def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
     }
 
 
-def _swaps(columns: PoolColumns, pool: str, window: Window, end_s: float) -> dict[str, Any]:
+def _swaps(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
     swaps = columns.swaps(pool)
     over = swaps & window.contains(columns.end_s)
     completed = over & columns.result.equal("completed")
     cancelled = over & columns.result.equal("cancelled")
     failed = over & ~completed & ~cancelled
     reclaims = swaps & window.contains(columns.start_s) & columns.cause.equal("reclaim")
-    last_s = window.start_s + window.length_s
-    ends_s = np.clip(np.nan_to_num(columns.end_s, nan=end_s), window.start_s, last_s)
-    starts_s = np.clip(columns.start_s, window.start_s, last_s)
-    swapping_s = float((ends_s - starts_s)[swaps].sum())
+    swapping_s = _covered_s(columns.start_s[swaps], columns.end_s[swaps], window)
     took_s = Sample((columns.end_s - columns.start_s)[completed])
     return {
         "swaps": {"total": count(completed), "by_pair": _pairs(columns, completed)},
@@ -167,6 +115,15 @@ def _swaps(columns: PoolColumns, pool: str, window: Window, end_s: float) -> dic
         "swaps_cancelled": count(cancelled),
         "reclaims": count(reclaims),
     }
+
+
+def _covered_s(start_s: Floats, end_s: Floats, window: Window) -> float:
+    """How much of the window intervals in order of their begin cover; what has no end goes on."""
+    last_s = window.start_s + window.length_s
+    starts_s = np.clip(start_s, window.start_s, last_s)
+    ends_s = np.clip(np.nan_to_num(end_s, nan=np.inf), window.start_s, last_s)
+    so_far_s = np.maximum.accumulate(np.concatenate([[window.start_s], ends_s]))
+    return float(np.maximum(ends_s - np.maximum(starts_s, so_far_s[:-1]), 0.0).sum())
 
 
 def _pairs(columns: PoolColumns, where: Mask) -> dict[str, int]:

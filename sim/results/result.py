@@ -22,7 +22,9 @@ class RunFacts:
     when there are none. ``has_home`` says whether the policy's spills mean
     something. ``workload_counts`` are facts about the input, by workload.
     ``rules`` are the backends of each rule in order, ``pools`` the pods of the
-    members of each pool, ``restarts_s`` when the proxy restarted.
+    members of each pool and ``lives_s`` when each of these was ready, from and
+    to; never two of a pool in ``exclusive_pools``. ``restarts_s`` is when the
+    proxy restarted.
     """
 
     scenario: str
@@ -44,6 +46,7 @@ class RunFacts:
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
     exclusive_pools: tuple[str, ...] = ()
+    lives_s: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     restarts_s: tuple[float, ...] = ()
 
 

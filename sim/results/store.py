@@ -176,6 +176,10 @@ def _facts(plain: Mapping[str, Any]) -> RunFacts:
         closed=tuple(PodTotals(**totals) for totals in plain["closed"]),
         rules={name: tuple(backends) for name, backends in facts.rules.items()},
         exclusive_pools=tuple(facts.exclusive_pools),
+        lives_s={
+            pod: tuple((start_s, end_s) for start_s, end_s in lives)
+            for pod, lives in facts.lives_s.items()
+        },
         restarts_s=tuple(facts.restarts_s),
     )
 

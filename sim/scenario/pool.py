@@ -41,13 +41,15 @@ class Pool(Model):
     knows_if_idle: ClassVar[bool] = False
     """Whether an attempt may be skipped: rules with ``poolActivation: IfIdle``."""
 
-    exclusive: ClassVar[bool] = False
-    """Whether no more than one member is loaded at a time, whatever the settings."""
-
     kind: str = "model-pool"
     members: Mapping[Name, Member] = Field(
         min_length=1, description="Names of backends, each of one pod, and how they are loaded."
     )
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether no more than one member is loaded at a time."""
+        return False
 
     @property
     def router_side(self) -> RouterSide:

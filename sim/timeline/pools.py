@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from sim.results import arrow
-from sim.results.pools import COLD, PoolColumns, stays
+from sim.results.pools import COLD, stays
 from sim.results.result import RunResult
 from sim.timeline.excerpt import Excerpt
 from sim.timeline.trace import Lanes, Trace
@@ -18,12 +18,11 @@ def draw_pools(trace: Trace, result: RunResult, excerpt: Excerpt) -> None:
     if not result.facts.pools:
         return
     table = result.tables.pools
-    columns = PoolColumns.of(table)
     rows = arrow.rows(table, excerpt.rows(table, "start_s", "end_s"))
     for pool in result.facts.pools:
         process = trace.process(f"pool {pool}")
         resident = Lanes(trace, process, "resident")
-        for stay in sorted(stays(columns, pool, result.facts.end_s), key=lambda one: one.start_s):
+        for stay in stays(result.facts, pool):
             if excerpt.meets(stay.start_s, stay.end_s):
                 interval_us = excerpt.clipped_us(stay.start_s, stay.end_s)
                 trace.slice(resident.track(interval_us), stay.member, interval_us)
@@ -36,22 +35,24 @@ def _draw_swaps(
     trace: Trace, process: int, rows: Iterable[Row], run_end_s: float, excerpt: Excerpt
 ) -> None:
     """Changes of hands with their phases inside; skips where they happened."""
-    lanes = Lanes(trace, process, "swaps")
+    lanes, skips = Lanes(trace, process, "swaps"), Lanes(trace, process, "skips")
     for row in rows:
         start_s = row["start_s"]
         if row["kind"] == "skip":
-            interval_us = excerpt.clipped_us(start_s, start_s)
-            at_us, track = interval_us[0], lanes.track(interval_us)
-            trace.instant(track, f"request {row['request_id']} skips {row['member']}", at_us)
-        if row["kind"] != "swap":
+            at_us = excerpt.clipped_us(start_s, start_s)
+            name = f"request {row['request_id']} skips {row['member']}"
+            trace.instant(skips.track(at_us), name, at_us[0])
+        if row["kind"] not in ("swap", "unload"):
             continue
         end_s = run_end_s if row["end_s"] is None else row["end_s"]
+        interval_us = excerpt.clipped_us(start_s, end_s)
+        track = lanes.track(interval_us)
         name = f"{row['from_member'] or COLD} > {row['member']}"
+        if row["kind"] == "unload":
+            name = f"{row['member']} > {COLD}"
         if row["result"] not in (None, "completed"):
             name += f" ({row['result']})"
         args = {"cause": row["cause"], "start_s": start_s, "swap_s": round(end_s - start_s, 6)}
-        interval_us = excerpt.clipped_us(start_s, end_s)
-        track = lanes.track(interval_us)
         trace.slice(track, name, interval_us, args)
         for phase in PHASES:
             phase_s = row[f"{phase}_s"]

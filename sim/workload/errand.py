@@ -48,7 +48,7 @@ class Errand:
         kernel, proxy = self._habits.context.kernel, self._habits.context.proxy
         if self._patience_s < inf:
             leave = partial(proxy.cancel, self._request)
-            kernel.at(kernel.now_s + self._patience_s, Order.CLIENT_TIMEOUT, leave)
+            kernel.at_instant(kernel.now_s + self._patience_s, Order.CLIENT_TIMEOUT, leave)
         self._send()
 
     def _send(self) -> None:
@@ -59,7 +59,7 @@ class Errand:
         kernel = habits.context.kernel
         if habits.timeout_s < inf:
             hang_up = partial(self._hang_up, request.tries + 1)
-            kernel.at(kernel.now_s + habits.timeout_s, Order.CLIENT_TIMEOUT, hang_up)
+            kernel.at_instant(kernel.now_s + habits.timeout_s, Order.CLIENT_TIMEOUT, hang_up)
         habits.context.proxy.submit(request)
 
     def _hang_up(self, number: int) -> None:
@@ -92,7 +92,7 @@ class Errand:
         self._waits = True
         context = self._habits.context
         context.retried(request.try_again(model))
-        context.kernel.at(context.kernel.now_s + wait_s, Order.ARRIVAL, self._send)
+        context.kernel.at_instant(context.kernel.now_s + wait_s, Order.ARRIVAL, self._send)
 
     def _draw(self) -> float:
         """Uniform in [0, 1): a matter of the request and its try, whoever else tries again."""

@@ -115,3 +115,15 @@ def test_the_priority_of_a_workload_reaches_the_pod() -> None:
     requests = sim.run(scenario, check=True).runs[0].requests
     urgent = requests["session_id"].str.startswith("z/")
     assert requests["end_s"][urgent].max() < requests["end_s"][~urgent].nsmallest(3).max()
+
+
+def test_a_token_for_a_client_that_has_left_is_not_given_when_the_run_ends_with_its_step() -> None:
+    """The run ends with the answer of one pod at the very instant at which another ends the step
+    of a client that has left: that step's token would count for the pod and for nobody else."""
+    rows = [row(0.0, 100, 3), row(0.125, 100, 2, cancel=0.125)]
+    scenario = fleet({"kind": "script", "rows": rows}, ROUND_ROBIN, replicas=2)
+    scenario["engines"]["e"]["stepTime"] = {"a": 125.0}
+    run = sim.run(scenario, check=True).runs[0]
+    assert (run.facts.end_s, list(run.requests["end_s"])) == (0.375, [0.375, 0.25])
+    assert list(run.requests["output_tokens"]) == [3, 1]
+    assert [pod.emitted_tokens for pod in run.facts.closed] == [3, 1]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.results.pools import PoolColumns, stays
+from sim.results.pools import stays
 from tests.cluster.scenarios import Ran, ask, loop, pooled, script
 
 
@@ -34,7 +34,7 @@ def test_c47_the_summary_says_what_the_swaps_cost() -> None:
     assert pool["members"]["b"]["loads"] == 12
     assert summary["by_workload"]["jobs"]["requests_completed"] == 12
     assert summary["by_workload"]["jobs"]["error_ratio"] == 0.0
-    intervals = stays(PoolColumns.of(ran.result.tables.pools), "desk", 3600.0)
+    intervals = stays(ran.result.facts, "desk")
     assert len(intervals) == 25
     resident_s = sum(stay.end_s - stay.start_s for stay in intervals)
     assert resident_s == pytest.approx(0.70 * 3600.0)
@@ -128,14 +128,53 @@ def rough(seed: int) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
-def test_a_rough_day_breaks_no_rule(seed: int) -> None:
+KINDS: dict[str, dict[str, Any]] = {
+    "model-pool": {},
+    "fair": {"kind": "fair"},
+    "llama-swap": {"kind": "llama-swap", "globalTTL": 20},
+    "groups": {
+        "kind": "llama-swap",
+        "groups": {"together": {"members": ["a", "c"], "swap": False}},
+    },
+    "ollama": {"kind": "ollama", "memory": "24GB", "keepAlive": 10},
+    "ollama-one": {"kind": "ollama", "memory": "24GB", "maxLoadedModels": 1},
+}
+
+
+def of_kind(kind: str, scenario: dict[str, Any]) -> dict[str, Any]:
+    """The same with a pool of another kind, which does not know all settings and modes."""
+    if kind == "model-pool":
+        return scenario
+    members = scenario["pools"]["desk"]["members"]
+    if "ollama" in kind:
+        members = {name: {**times, "memory": "10GB"} for name, times in members.items()}
+    if kind != "fair":
+        for rule in scenario["router"]["rules"]:
+            rule.pop("poolActivation", None)
+    return {**scenario, "pools": {"desk": {"members": members, **KINDS[kind]}}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_rough_day_breaks_no_rule(kind: str, seed: int) -> None:
     """An invariant would take a restart, a lost pod or a client's retry for a bug of podsim."""
-    ran = Ran(rough(seed), seed)
+    ran = Ran(of_kind(kind, rough(seed)), seed)
     summary = ran.result.summary
     assert summary["requests"] == 200
-    assert summary["tries"] > 200
     assert summary["requests_censored"] == 0
+    assert (summary["tries"] > 200) == bool(ran.result.tables.retries.num_rows)
     pool = summary["pool"]["desk"]
     assert pool["swaps"]["total"] > 10
     assert sum(pool["holds"]["by_result"].values()) == pool["holds"]["total"]
+    assert (ran.result.facts.exclusive_pools == ("desk",)) == (kind not in ("groups", "ollama"))
+
+
+def test_a_refusal_after_a_wait_has_been_held() -> None:
+    """The time that llama-swap lets somebody wait before it refuses would be in no figure."""
+    rows = [ask("a", 0.0, 9), ask("b", 1.0, 9), ask("b", 2.0, 9)]
+    members = {"a": {"load": 5}, "b": {"load": 20, "concurrencyLimit": 1}}
+    ran = Ran(of_kind("llama-swap", pooled(members, *rows)))
+    assert [row["http_status"] for row in ran.requests] == [200, 200, 429]
+    held_s = [row["end_s"] - row["start_s"] for row in ran.rows("hold")]
+    assert [row["hold_s"] for row in ran.requests] == held_s
+    assert held_s[2] > 20.0

@@ -69,6 +69,11 @@ def pools(draw: st.DrawFn, names: tuple[str, ...]) -> dict[str, Any]:
     }
     if pool["maxInFlight"] is not None:
         pool["maxHeld"] = draw(sometimes(st.integers(0, 2)))
+    if pool["order"] == "coalesce" and draw(st.booleans()):
+        pool |= {"kind": "fair", "minResidency": draw(sometimes(st.just(0.3), 0))}
+        pool["minServed"] = draw(sometimes(st.integers(1, 3), 0))
+        for member in pool["members"].values():
+            member["priority"] = draw(st.integers(0, 2))
     if pool["order"] == "coalesce":
         pool["wakeOrder"] = draw(sometimes(st.just("random"), "joining"))
         pool["maxWait"] = draw(sometimes(st.sampled_from([0.3, 2.2])))
@@ -87,10 +92,35 @@ def rules(draw: st.DrawFn, backends: list[str]) -> dict[str, Any]:
 
 @st.composite
 def rows(draw: st.DrawFn, models: list[str]) -> Row:
-    row = ask(draw(st.sampled_from(models)), draw(times_s), draw(st.integers(1, 12)))
+    row = ask(draw(st.sampled_from(models)), draw(times_s), draw(st.integers(1, 30)))
     if draw(st.integers(0, 3)) == 0:
         row["cancel"] = draw(spans_s)
     return row
+
+
+def clients(models: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    """What clients do but wait."""
+    backoff = st.fixed_dictionaries(
+        {"initial": spans_s, "max": st.just(6.0), "jitter": st.sampled_from([0, 0.5])}
+    )
+    retry = st.fixed_dictionaries(
+        {
+            "on": st.sampled_from([[503], [502, 503]]),
+            "max": st.integers(1, 3),
+            "onConnectionError": st.booleans(),
+            "honourRetryAfter": st.booleans(),
+            "backoff": backoff,
+        }
+    )
+    habits: dict[str, st.SearchStrategy[Any]] = {
+        "retry": retry,
+        "clientTimeout": spans_s,
+        "patience": spans_s,
+        "fallbackModels": st.lists(st.sampled_from(models), max_size=2),
+    }
+    return st.fixed_dictionaries(
+        {}, optional={name: sometimes(habit) for name, habit in habits.items()}
+    ).map(lambda given: {name: habit for name, habit in given.items() if habit})
 
 
 def events(backends: list[str], pooled: list[str]) -> st.SearchStrategy[Row]:
@@ -131,7 +161,7 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
     backends = [*pooled, ORDINARY]
     named = {model: draw(rules(backends)) for model in ("m", "n", "o")}
     named |= {member: {"backends": [member], "poolActivation": "IfIdle"} for member in pooled}
-    asked = draw(st.lists(rows([*named, "unheard-of"]), min_size=1, max_size=25))
+    asked = draw(st.lists(rows([*named, *named, "unheard-of"]), min_size=1, max_size=25))
     calm = [ask(member, CALM_S + number * APART_S, 1) for number, member in enumerate(pooled)]
     past_the_router = st.tuples(st.sampled_from(pooled), rows(["any"]))
     direct = draw(st.lists(past_the_router, max_size=4))
@@ -157,7 +187,8 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
             "metrics": {"pollInterval": 1.1},
         },
         "workloads": {
-            "through": script(*asked, *calm),
+            "through": script(*asked, **draw(clients(list(named)))),
+            "calm": script(*calm),
             **{
                 f"past-{number}": script(row, direct=member)
                 for number, (member, row) in enumerate(direct)
@@ -241,12 +272,12 @@ def nobody_is_stuck(scenario: dict[str, Any], ran: Ran) -> None:
     pool_of = {member: pool for pool in scenario["pools"].values() for member in pool["members"]}
     assert len(late) == len(pool_of)
     assert not [row for row in ran.rows("skip") if row["start_s"] >= CALM_S]
+    may_fail = any(event["kind"] == "load-failure" for event in scenario["events"]) or any(
+        "loadFailure" in member for pool in pool_of.values() for member in pool["members"].values()
+    )
     for row in late:
-        pool = pool_of[row["model"]]
-        fails = any("loadFailure" in member for member in pool["members"].values())
-        if not fails and pool["swapBudget"] == 30.0:
-            failing = scenario["router"]["proxy"]["responseHeaderTimeout"] < 0.2
-            assert row["http_status"] == 200 or failing, row
+        if pool_of[row["model"]]["swapBudget"] == 30.0 and not may_fail:
+            assert row["http_status"] == 200, row
 
 
 def reordered(value: Any) -> Any:
@@ -267,7 +298,7 @@ def without_defaults(scenario: dict[str, Any]) -> dict[str, Any]:
     return {**scenario, "router": {**scenario["router"], "rules": rules}}
 
 
-@many(150)
+@many(40)
 @given(scenario=scenarios(), seed=st.integers(0, 3))
 def test_whatever_happens(scenario: dict[str, Any], seed: int) -> None:
     """Two members would be there at once, a request be lost or answered twice, a pool be stuck."""
@@ -279,7 +310,7 @@ def test_whatever_happens(scenario: dict[str, Any], seed: int) -> None:
     nobody_is_stuck(scenario, ran)
 
 
-@many(30)
+@many(8)
 @given(scenario=scenarios(), seed=st.integers(0, 3))
 def test_only_what_means_something_counts(scenario: dict[str, Any], seed: int) -> None:
     """A run would depend on the order of keys, on the process, or on Wait being written."""

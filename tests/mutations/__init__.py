@@ -1,9 +1,19 @@
-"""Deliberate faults of one line in engine, cache and pools, each of which the suite must catch.
+"""Deliberate faults of one line in engine, cache, router, pools: the suite must catch each.
 
 ``python -m tests.mutations`` puts them in one by one.
 """
 
-from tests.mutations import admission, cache, duration, lives, pool, pool_kinds, reports, scheduler
+from tests.mutations import (
+    admission,
+    cache,
+    duration,
+    lives,
+    pool,
+    pool_kinds,
+    reports,
+    router,
+    scheduler,
+)
 from tests.mutations.fault import Fault as Fault
 
 FAULTS = (
@@ -15,4 +25,5 @@ FAULTS = (
     *lives.FAULTS,
     *pool.FAULTS,
     *pool_kinds.FAULTS,
+    *router.FAULTS,
 )

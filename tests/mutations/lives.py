@@ -8,8 +8,8 @@ FAULTS = (
     Fault(
         "lost-span-tokens",
         "sim/pod/pod.py",
-        "self._emitted += steps * self._giving\n",
-        "self._emitted += 0 * self._giving\n",
+        "self._emitted += self._given(steps)\n",
+        "self._emitted += self._given(0)\n",
         "a pod that is lost forgets the tokens of the span in flight",
         ENDED_STEPS,
     ),

@@ -2,6 +2,11 @@
 
 from tests.mutations.fault import ASYNC, BINARY, CASES, DECIMAL, OPTIONS, RULES, Fault
 
+LIMITS = "tests/cluster/test_limits.py"
+TOKEN_FOR_NOBODY = (
+    "test_a_token_for_a_client_that_has_left_is_not_given_when_the_run_ends_with_its_step"
+)
+
 FAULTS = (
     Fault(
         "lost-token",
@@ -10,6 +15,14 @@ FAULTS = (
         "steps * self._giving",
         "a token that comes after its client has left is counted as given",
         (f"{ASYNC}::test_a_client_that_leaves_costs_one_more_decode", DECIMAL),
+    ),
+    Fault(
+        "lost-token-of-the-end",
+        "sim/pod/pod.py",
+        "lost = self._lost if steps == self._lockstep.steps else 0",
+        "lost = 0 if steps == self._lockstep.steps else 0",
+        "a token for nobody counts if the run ends with its step",
+        (f"{LIMITS}::{TOKEN_FOR_NOBODY}",),
     ),
     Fault(
         "cancelled-within-a-span",

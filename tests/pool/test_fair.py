@@ -157,3 +157,14 @@ def test_what_makes_no_sense_is_refused(keys: dict[str, object], said: str) -> N
     """A setting would be without effect and the user not learn why."""
     with pytest.raises(ValueError, match=said):
         desk(**keys)
+
+
+@pytest.mark.parametrize("budget_s", [600, 5])
+def test_others_are_served_when_one_of_a_higher_priority_leaves(budget_s: float) -> None:
+    """They would wait for somebody who is gone: whose client has left, or whose hold is over."""
+    one = desk(members={"b": {"priority": 1}}, swapBudget=budget_s)
+    one.ask(0, "a", service_s=50)
+    one.ask(1, "b", leaves_s=6)
+    outranked = one.ask(2, "a")
+    one.run(100)
+    assert outranked.told == ("served", 8)

@@ -394,4 +394,5 @@ def pooled_facts() -> RunFacts:
         rules={"chat": ("a", "b"), "batch": ("b",), "other": ("x",)},
         pools={"desk": {"a": "a-0", "b": "b-0"}},
         exclusive_pools=("desk",),
+        lives_s={"a-0": ((50.0, 61.0),), "b-0": ((12.0, 44.0), (86.0, 90.5))},
     )

@@ -124,6 +124,13 @@ def totals_of(pod: int, **changes: float) -> Break:
     return broken
 
 
+def with_facts(**changes: object) -> Break:
+    """A run of which something else is known."""
+    return lambda result: replace(result, facts=replace(result.facts, **changes))
+
+
+OVERLAPPING = {"a-0": ((40.0, 61.0),), "b-0": ((12.0, 44.0),)}
+
 # Rows of the pools table: 2 is the skip, 4 and 6 swaps, 5 and 7 holds, 12 one that is still held.
 POOL_BREAKS: dict[str, list[tuple[Break, str]]] = {
     "INV-23": [
@@ -141,6 +148,11 @@ POOL_BREAKS: dict[str, list[tuple[Break, str]]] = {
         (cell("pools", "end_s", 4, None), "a swap before the one above is over: 1 rows (6)"),
         (totals_of(0, ready_s=23.5), "desk: members loading or ready for 100.5 s of 100.0 s"),
         (totals_of(1, loading_s=37.5), "desk: members loading or ready for 100.5 s of 100.0 s"),
+        (
+            with_facts(lives_s=OVERLAPPING),
+            "desk: b and a at 40.0 s",
+        ),
+        (totals_of(0, loading_s=89.5), "desk: a loading or ready for 100.5 s of 100.0 s"),
         (totals_of(1, busy_s=37.0), "desk: b busy for 37.0 s, ready for 36.5 s"),
     ],
     "INV-25": [

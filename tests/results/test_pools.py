@@ -2,10 +2,10 @@
 
 import pytest
 
-from sim.ports import PodTotals, PoolEvent
+from sim.ports import PodTotals
 from sim.request import PoolError
 from sim.results.metrics import flatten
-from sim.results.pools import PoolColumns, Stay, stays
+from sim.results.pools import Stay, stays
 from tests.results.builders import Book, facts, pooled_facts, pooled_run
 
 FIGURES = {
@@ -104,56 +104,19 @@ def test_an_attempt_that_is_turned_away_after_a_swap_is_a_busy_skip_too() -> Non
     assert pool["holds"]["by_result"] == {"granted": 1, "incumbent_busy": 1}
 
 
-def resident(book: Book) -> list[Stay]:
-    return stays(PoolColumns.of(book.freeze(facts()).tables.pools), "desk", 100.0)
-
-
-def test_who_was_resident_follows_from_the_swaps() -> None:
-    """A reader of the tables could not tell which model was in memory when."""
-    columns = PoolColumns.of(pooled_run().tables.pools)
-    assert stays(columns, "desk", 110.0) == [
+def test_who_was_resident_when() -> None:
+    """A reader could not tell which model was in memory when a request came."""
+    assert stays(pooled_facts(), "desk") == [
         Stay("b", 12.0, 44.0),
         Stay("a", 50.0, 61.0),
         Stay("b", 86.0, 90.5),
     ]
-    assert stays(columns, "another", 110.0) == []
 
 
-def test_a_drain_keeps_the_incumbent_and_one_that_is_given_up_does_so_for_good() -> None:
-    """The incumbent would vanish when the swap begins, although it serves until it is drained."""
+def test_swaps_of_one_pool_at_the_same_time_are_counted_once() -> None:
+    """A pool with several places would spend more than all of its time in swaps."""
     book = Book()
-    book.swap(10.0, "b", "a", 30.0, "deadline", phases_s=(20.0, None, None))
-    book.swap(40.0, "b", "a", 60.0, phases_s=(5.0, 1.0, 14.0))
-    assert resident(book) == [Stay("a", 0.0, 45.0), Stay("b", 60.0, 100.0)]
-
-
-@pytest.mark.parametrize(
-    ("drain_s", "last"),
-    [(None, [Stay("a", 0.0, 100.0)]), (5.0, [Stay("a", 0.0, 95.0)])],
-)
-def test_a_swap_that_the_end_of_the_run_cuts_short(drain_s: float | None, last: list) -> None:
-    """The incumbent would be gone while it is drained, or still there while it is unloaded."""
-    book = Book()
-    book.swap(90.0, "b", "a", phases_s=(drain_s, None, None))
-    assert resident(book) == last
-
-
-def test_a_member_that_was_lost_is_gone_at_once() -> None:
-    """It would be shown until the next swap begins, or two in one place."""
-    book = Book()
-    book.swap(0.0, "a", end_s=5.0, phases_s=(None, None, 5.0))
-    book.recorder.pool_events.append(PoolEvent.lost("desk", "a", 30.0))
-    book.swap(50.0, "b", end_s=60.0, phases_s=(None, None, 10.0))
-    assert resident(book) == [Stay("a", 5.0, 30.0), Stay("b", 60.0, 100.0)]
-
-
-def test_members_may_be_there_beside_each_other() -> None:
-    """A load beside another would end its stay, or an unload be overlooked."""
-    book = Book()
-    book.swap(0.0, "a", end_s=5.0, phases_s=(None, None, 5.0))
-    book.swap(5.0, "b", end_s=20.0, phases_s=(None, None, 15.0))
-    idle = PoolEvent("unload", "desk", 40.0, "a", cause="idle")
-    idle.unloaded(42.0, 45.0)
-    book.recorder.pool_events.append(idle)
-    book.swap(50.0, "c", "b", 70.0, phases_s=(3.0, 7.0, 10.0))
-    assert resident(book) == [Stay("a", 5.0, 42.0), Stay("b", 20.0, 53.0), Stay("c", 70.0, 100.0)]
+    for start_s, end_s in ((5.0, 12.0), (20.0, 60.0), (30.0, 40.0), (50.0, 70.0), (105.0, None)):
+        book.swap(start_s, "a", end_s=end_s)
+    summary = book.freeze(pooled_facts()).summary
+    assert summary["pool"]["desk"]["swapping_ratio"] == pytest.approx(0.57)

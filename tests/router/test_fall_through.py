@@ -167,8 +167,9 @@ def test_the_general_deadline_is_two_minutes() -> None:
 def test_a_first_token_at_the_very_deadline_is_in_time(arrival_s: float) -> None:
     """Both times are sums of floats that may differ in the last bit; step ends come first in their
     instant. A later token, or one of the next step, is not meant."""
-    scenario = site("a", rows=[{"arrival": arrival_s}], settings={"a": {"timeout": "300ms"}})
-    scenario["engines"]["e"]["stepTime"] = {"a": 300.0}
+    rows = [{"arrival": arrival_s, "promptTokens": 300}]
+    scenario = site("a", rows=rows, settings={"a": {"timeout": "300ms"}})
+    scenario["engines"]["e"].update(stepTime={"a": 100.0}, maxNumBatchedTokens=100)
     assert [end[:2] for end in ends(run(scenario))] == [("completed", 200)]
     scenario["backends"]["a"]["timeout"] = "299.999ms"
     assert [end[:2] for end in ends(run(scenario))] == [("rejected", 502)]
