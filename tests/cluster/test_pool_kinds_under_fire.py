@@ -103,7 +103,7 @@ def nobody_is_stuck(scenario: dict[str, Any], ran: Ran) -> None:
     assert all(row["http_status"] == 200 or fails[row["model"]] for row in late)
 
 
-@many(120)
+@many(60)
 @given(scenario=with_other_kinds(), seed=st.integers(0, 3))
 def test_whatever_happens(scenario: dict[str, Any], seed: int) -> None:
     """A request would be lost or answered twice, a pool be stuck, or memory be exceeded."""
