@@ -3,7 +3,7 @@
 ``python -m tests.mutations`` puts them in one by one.
 """
 
-from tests.mutations import admission, cache, duration, lives, pool, reports, scheduler
+from tests.mutations import admission, cache, duration, lives, pool, reports, routing, scheduler
 from tests.mutations.fault import Fault as Fault
 
 FAULTS = (
@@ -14,4 +14,5 @@ FAULTS = (
     *duration.FAULTS,
     *lives.FAULTS,
     *pool.FAULTS,
+    *routing.FAULTS,
 )
