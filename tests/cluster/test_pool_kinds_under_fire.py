@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim.scenario.swap import Member
 from tests.cluster.scenarios import Ran
 from tests.cluster.test_pools_under_fire import (
     CALM_S,
@@ -17,11 +18,16 @@ from tests.cluster.test_pools_under_fire import (
 from tests.engine.strategies import many
 
 GB = 1e9
+ANY_KIND = {field.alias for field in Member.model_fields.values()}
 TOLD = {**OUTCOMES, ("rejected", 429): {"concurrency_limit"}}
 
 
 def of_kind(draw: st.DrawFn, kind: str, members: dict[str, Any]) -> dict[str, Any]:
-    """A pool with the members of another."""
+    """A pool with the members of another, as far as any kind has them."""
+    members = {
+        name: {key: value for key, value in member.items() if key in ANY_KIND}
+        for name, member in members.items()
+    }
     small = st.sampled_from([0, 0.3, 3.0])
     if kind == "llama-swap":
         names = tuple(members)
