@@ -84,3 +84,15 @@ def test_a_run_can_be_stopped_and_watched() -> None:
     kernel.run_until(float("inf"), ticks.append)
     assert (kernel.now_s, kernel.events) == (4.5, 4502)
     assert ticks == [4.095]
+
+
+def test_each_order_looks_for_what_is_due_before_it() -> None:
+    """A timer for which nothing is due would let a later one overtake what that one waits for."""
+    kernel = Kernel()
+    log: list[str] = []
+    kernel.at_instant(0.3, Order.IDLE_PROBE, lambda: log.append("probe"))
+    kernel.at_instant(0.3, Order.HOLD_EXPIRY, lambda: log.append("hold"))
+    kernel.at_instant(0.3, Order.HOLD_EXPIRY, lambda: log.append("another hold"))
+    kernel.at(0.1 + 0.2, Order.SWAP_BOUND, lambda: log.append("bound"))
+    kernel.run_until(1.0)
+    assert log == ["probe", "bound", "hold", "another hold"]

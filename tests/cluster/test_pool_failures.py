@@ -161,3 +161,38 @@ def test_what_happens_to_a_backend_that_nothing_leads_to() -> None:
     )
     scenario = pooled(PAIR, ask("a", 0, 5), others=("x",), events=events, initial="a")
     assert Ran(scenario).answers == [(200, None, 5)]
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        (ask("a", 0), {"events": [{"at": 0, "kind": "backend-errors", "backend": "a"}]}),
+        (
+            ask("a", 0),
+            {
+                "events": [
+                    {"at": 0, "kind": "backend-errors", "backend": "a", "httpStatus": 404},
+                ]
+            },
+        ),
+        (ask("a", 0), {"router": {"proxy": {"responseHeaderTimeout": 0.5}}}),
+        (ask("a", 0, 10, cancel=0.5), {}),
+    ],
+)
+def test_a_member_whose_requests_have_failed_is_idle(
+    first: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """It would be busy for ever with what is over, and never be swapped out."""
+    ran = Ran(
+        pooled(
+            PAIR,
+            first,
+            ask("b", 2),
+            rules={"a": ["a"], "b": {"backends": ["b"], "poolActivation": "IfIdle"}},
+            initial="a",
+            **more,
+        )
+    )
+    assert ran.requests[0]["http_status"] != 200
+    assert ran.rows("skip") == []
+    assert ran.swaps == [("a", "b", 2, 32, "completed")]

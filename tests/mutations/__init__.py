@@ -12,6 +12,7 @@ from tests.mutations import (
     pool_kinds,
     reports,
     router,
+    routing,
     scheduler,
 )
 from tests.mutations.fault import Fault as Fault
@@ -26,4 +27,5 @@ FAULTS = (
     *pool.FAULTS,
     *pool_kinds.FAULTS,
     *router.FAULTS,
+    *routing.FAULTS,
 )

@@ -56,7 +56,7 @@ def test_the_import_of_manifests_writes_a_scenario(tmp_path: Path):
     assert load_text(target.read_text("utf-8"), str(target)).name == "desk"
 
 
-@pytest.mark.parametrize("text", blocks("yaml"), ids=["scenario", "script"])
+@pytest.mark.parametrize("text", blocks("yaml"), ids=["scenario", "script", "pool"])
 def test_every_scenario_in_it_is_valid(text):
     """The first thing that a reader types in would be refused."""
     assert load_text(text, "README.md").warnings == ()
@@ -83,5 +83,14 @@ def test_the_table_of_make_run_is_what_make_run_prints(tmp_path):
         text=True,
         check=True,
     ).stdout
-    (shown,) = blocks("text")
-    assert shown == printed.replace(str(tmp_path), "results/runs")
+    assert blocks("text")[0] == printed.replace(str(tmp_path), "results/runs")
+
+
+def test_the_table_of_pools_is_an_excerpt_of_what_is_printed():
+    """The first figures about pools that a reader sees would be those of some earlier version."""
+    excerpt = README.split("<!-- pools -->\n```text\n")[1].split("```\n<!-- end -->")[0]
+    scenario = ROOT / "scenarios" / "pools" / "assistant-and-coder.yaml"
+    ran = CliRunner().invoke(main, ["run", str(scenario), "--no-store"])
+    assert ran.exit_code == 0
+    printed = ran.stdout.splitlines()
+    assert [line for line in excerpt.splitlines() if line not in printed] == []
