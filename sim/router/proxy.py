@@ -253,7 +253,7 @@ class Proxy:
         if upstream.fault_http_status is not None:
             attempt.end(Status.REJECTED, now_s, upstream.fault_http_status, Reason.BACKEND_ERROR)
             return
-        timeout_s = trip.target.timeout_s
+        timeout_s = trip.route.targets[trip.stop].timeout_s
         if timeout_s < inf:
             self._deadlines.watch(attempt, timeout_s)
         upstream.pods[attempt.pod_index].submit(attempt)

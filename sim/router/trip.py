@@ -1,10 +1,10 @@
 """One try of a client on its way through the backends of a rule."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sim.ports import Activation
 from sim.request import Attempt, AttemptListener, FailedAttempt, PoolError, Request
-from sim.router.routes import Route, Target
+from sim.router.routes import Route
 from sim.router.upstream import Upstream
 from sim.router.views import Place
 
@@ -14,7 +14,8 @@ class Trip:
     """What the proxy notes of a try: which backend it is at, and what the ones before said.
 
     ``epoch`` is the life of the proxy in which it began, ``stop`` the index of
-    the present backend in the route and ``started_s`` when it came there.
+    the present backend in the route, ``upstream`` that backend (the last one
+    when there is none left) and ``started_s`` when it came there.
     ``activation`` is that of the backend's pool, ``held`` while it is not
     granted; ``attempt`` is on its way on a pod. ``error`` is the last failed
     backend's, ``all_busy`` says that all of them were busy pools.
@@ -30,16 +31,10 @@ class Trip:
     held: bool = False
     error: str | None = None
     all_busy: bool = True
+    upstream: Upstream = field(init=False)
 
-    @property
-    def target(self) -> Target:
-        """The present backend."""
-        return self.route.targets[self.stop]
-
-    @property
-    def upstream(self) -> Upstream:
-        """The present backend's pods."""
-        return self.route.targets[self.stop].upstream
+    def __post_init__(self) -> None:
+        self.upstream = self.route.targets[0].upstream
 
     def held_until(self, now_s: float) -> None:
         """Whatever it has waited for at the present backend, it does so no longer."""
@@ -92,4 +87,6 @@ class Trip:
         self.activation = None
         self.stop += 1
         self.started_s = now_s
+        if self.stop < len(self.route.targets):
+            self.upstream = self.route.targets[self.stop].upstream
         return failure
