@@ -77,8 +77,31 @@ class Runs:
     @property
     def placements(self) -> "pd.DataFrame":
         """The placements tables of all runs, each row with its variant and seed."""
-        frame = self._stacked("placements")
-        rows = [run.tables.placements.num_rows for run in self.runs]
+        return self._told_apart("placements")
+
+    @property
+    def pods(self) -> "pd.DataFrame":
+        """The pods tables of all runs, each row with its variant and seed."""
+        return self._told_apart("pods")
+
+    @property
+    def failed_attempts(self) -> "pd.DataFrame":
+        """The failed_attempts tables of all runs, each row with its variant and seed."""
+        return self._told_apart("failed_attempts")
+
+    @property
+    def retries(self) -> "pd.DataFrame":
+        """The retries tables of all runs, each row with its variant and seed."""
+        return self._told_apart("retries")
+
+    @property
+    def pools(self) -> "pd.DataFrame":
+        """The pools tables of all runs, each row with its variant and seed."""
+        return self._told_apart("pools")
+
+    def _told_apart(self, table: str) -> "pd.DataFrame":
+        frame = self._stacked(table)
+        rows = [getattr(run.tables, table).num_rows for run in self.runs]
         frame.insert(0, "variant", np.repeat([run.variant for run in self.runs], rows))
         frame.insert(1, "seed", np.repeat([run.seed for run in self.runs], rows))
         return frame

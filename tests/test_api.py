@@ -70,3 +70,14 @@ def test_rows_of_several_runs_can_be_told_apart() -> None:
     keys = ["variant", "seed", "request_id"]
     joined = runs.requests.merge(runs.placements, on=keys)
     assert len(joined) == len(runs.requests) == len(runs.placements) == 6
+
+
+def test_every_table_is_stacked_over_runs() -> None:
+    """Who wants the swaps or the polls of all seeds would have to stack them by hand."""
+    runs = sim.run(SCENARIO, seeds=(1, 2))
+    for name in ("pods", "failed_attempts", "retries", "pools"):
+        frame = getattr(runs, name)
+        own = getattr(runs.runs[0], name)
+        assert list(frame.columns) == ["variant", "seed", *own.columns]
+        assert len(frame) == sum(len(getattr(run, name)) for run in runs.runs)
+    assert sorted(set(runs.pods["seed"])) == [1, 2]

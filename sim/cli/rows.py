@@ -1,7 +1,7 @@
 """Which figures the table of ``podsim run`` shows, and how each is written."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 REASONS: Final = "placements.by_reason."
@@ -15,8 +15,9 @@ SERVED: Final = ("200.", "499.")
 class Row:
     """A line of the table: its name with the unit, a key of the comparison, how to write it.
 
-    A row ``unless_zero`` is left out where no variant has any; one without a
-    key is a heading.
+    A row ``unless_zero`` is left out where no variant has any, and every row
+    where no run knows the value, unless that is ``news_if_unknown``. One
+    without a key is a heading.
     """
 
     label: str
@@ -24,11 +25,14 @@ class Row:
     decimals: int = 0
     scale: float = 1.0
     unless_zero: bool = False
+    news_if_unknown: bool = False
 
     def speaks(self, comparison: dict[str, Any]) -> bool:
         """Whether these runs have something to say about it."""
         figures = comparison.get(self.key, {}).values()
-        return any(figure["mean"] for figure in figures) if self.unless_zero else bool(figures)
+        if self.unless_zero:
+            return any(figure["mean"] for figure in figures)
+        return any(figure["n"] or self.news_if_unknown for figure in figures)
 
 
 def percent(label: str, key: str) -> Row:
@@ -36,10 +40,15 @@ def percent(label: str, key: str) -> Row:
     return Row(f"{label}, %", key, 1, 100.0)
 
 
+def wait(label: str, key: str, decimals: int) -> Row:
+    """A row for a percentile that is unknown when too many still waited as the run ended."""
+    return Row(f"{label}, s", key, decimals, news_if_unknown=True)
+
+
 BEFORE_REASONS: Final = (
-    Row("TTFT p50, s", "ttft_s.p50", 2),
-    Row("TTFT p95, s", "ttft_s.p95", 2),
-    Row("TTFT p99, s", "ttft_s.p99", 2),
+    wait("TTFT p50", "ttft_s.p50", 2),
+    wait("TTFT p95", "ttft_s.p95", 2),
+    wait("TTFT p99", "ttft_s.p99", 2),
     Row("stream speed p50, tok/s", "stream_tokens_per_s.p50", 1),
     Row("stream speed p5, tok/s", "stream_tokens_per_s.p5", 1),
     Row("output, tok/s", "output_tokens_per_s"),
@@ -71,10 +80,14 @@ def shown(comparison: dict[str, Any]) -> list[Row]:
     ]
     rows = _speaking((*BEFORE_REASONS, *reasons, *AFTER_REASONS), comparison)
     for heading, below in (
-        *((f"workload {name}", _workload(name)) for name in _names(comparison, "by_workload.")),
+        *(
+            (f"workload {name}", _workload(name, comparison))
+            for name in _names(comparison, "by_workload.")
+        ),
         *((f"rule {name}", _rule(name, comparison)) for name in _names(comparison, "rules.")),
         *((f"pool {name}", _pool(name, comparison)) for name in _names(comparison, "pool.")),
-        ("errors by answer", _answers(comparison)),
+        ("errors by final answer", _final_answers(comparison)),
+        ("errors by try", _answers_by_try(comparison)),
     ):
         speaking = _speaking(below, comparison)
         if speaking:
@@ -95,12 +108,15 @@ def _word(key: str, prefix: str) -> str:
     return key.removeprefix(prefix).partition(".")[0]
 
 
-def _workload(name: str) -> Sequence[Row]:
+def _workload(name: str, comparison: dict[str, Any]) -> Sequence[Row]:
     at = f"by_workload.{name}"
+    tries = Row("  tries per request", f"{at}.tries_per_request", 2)
+    retried = any(figure["mean"] not in (None, 1.0) for figure in comparison.get(tries.key, {}).values())
     return (
-        Row("  TTFT p50, s", f"{at}.ttft_s.p50", 2),
-        Row("  TTFT p95, s", f"{at}.ttft_s.p95", 2),
+        wait("  TTFT p50", f"{at}.ttft_s.p50", 2),
+        wait("  TTFT p95", f"{at}.ttft_s.p95", 2),
         percent("  errors", f"{at}.error_ratio"),
+        *((tries, Row("  served after a retry", f"{at}.served_after_retry")) if retried else ()),
         Row("  fell through, %", f"{at}.fell_through_ratio", 1, 100.0, unless_zero=True),
         Row("  cancelled", f"{at}.requests_cancelled", unless_zero=True),
         Row("  completed", f"{at}.requests_completed"),
@@ -119,50 +135,66 @@ def _rule(name: str, comparison: dict[str, Any]) -> Sequence[Row]:
 def _pool(name: str, comparison: dict[str, Any]) -> Sequence[Row]:
     at = f"pool.{name}"
     failures = f"{at}.swap_failures."
+    members = _names(comparison, f"{at}.members.")
+    waited = Row("  attempts held", f"{at}.holds.waited")
+    some_waited = replace(waited, unless_zero=True).speaks(comparison)
     return (
-        Row("  swaps", f"{at}.swaps.total"),
+        Row("  swaps completed", f"{at}.swaps.total"),
         percent("  time swapping", f"{at}.swapping_ratio"),
-        Row("  swap p50, s", f"{at}.swap_s.p50", 1),
+        *(
+            Row(f"  swap to {member} p50, s", f"{at}.members.{member}.swap_s.p50", 1)
+            for member in members
+        ),
         *(
             Row(f"  swaps failed ({reason})", f"{failures}{reason}")
             for reason in _names(comparison, failures)
         ),
         Row("  swaps cancelled", f"{at}.swaps_cancelled", unless_zero=True),
         Row("  reclaims", f"{at}.reclaims", unless_zero=True),
-        Row("  attempts held", f"{at}.holds.waited"),
-        Row("  hold p95, s", f"{at}.hold_s.p95", 1),
+        waited,
+        *((wait("  hold p95", f"{at}.hold_s.p95", 1),) if some_waited else ()),
         Row("  busy skips", f"{at}.skips.total", unless_zero=True),
         Row("  errors beside the router", f"{at}.direct_errors", unless_zero=True),
         *(
             row
-            for member in _names(comparison, f"{at}.members.")
+            for member in members
             for row in (
-                Row(f"  loads of {member}", f"{at}.members.{member}.loads"),
+                Row(f"  loads of {member} begun", f"{at}.members.{member}.loads"),
                 percent(f"  {member} resident", f"{at}.members.{member}.ready_ratio"),
             )
         ),
     )
 
 
-def _answers(comparison: dict[str, Any]) -> Sequence[Row]:
-    """Why clients of pools, or those that try again, got no answer."""
-    retried = comparison.get("tries", {}) and any(
-        tries["mean"] != comparison["requests"][variant]["mean"]
-        for variant, tries in comparison["tries"].items()
-    )
-    if not retried and not _names(comparison, "pool."):
+def _final_answers(comparison: dict[str, Any]) -> Sequence[Row]:
+    """Why users of pools, or of clients that try again, got no answer in the end."""
+    concerns = _retried(comparison) or _names(comparison, "pool.")
+    return _refusals(comparison, BY_REQUEST) if concerns else ()
+
+
+def _answers_by_try(comparison: dict[str, Any]) -> Sequence[Row]:
+    """What clients that try again got each time."""
+    if not _retried(comparison):
         return ()
-    rows = _refusals(comparison, BY_REQUEST, "")
-    if retried:
-        rows += _refusals(comparison, BY_TRY, ", tries")
-        rows += [Row("  tries", "tries"), percent("  errors by try", "try_error_ratio")]
-    return rows
+    return (
+        Row("  tries", "tries"),
+        percent("  errors", "try_error_ratio"),
+        *_refusals(comparison, BY_TRY),
+    )
 
 
-def _refusals(comparison: dict[str, Any], prefix: str, unit: str) -> list[Row]:
+def _retried(comparison: dict[str, Any]) -> bool:
+    """Whether any client has tried again."""
+    return any(
+        tries["mean"] != comparison["requests"][variant]["mean"]
+        for variant, tries in comparison.get("tries", {}).items()
+    )
+
+
+def _refusals(comparison: dict[str, Any], prefix: str) -> list[Row]:
     answers = sorted(key.removeprefix(prefix) for key in comparison if key.startswith(prefix))
     return [
-        Row(f"  {_answer(answer)}{unit}", f"{prefix}{answer}")
+        Row(f"  {_answer(answer)}", f"{prefix}{answer}")
         for answer in answers
         if not answer.startswith(SERVED)
     ]

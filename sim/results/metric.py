@@ -30,8 +30,8 @@ class Metric:
 
     ``better`` is the direction of improvement and ``margin`` the relative
     difference below which two runs count as equal. A ``*`` in a key stands for
-    any name of the run: a workload, a member of a pool. Where the key ends with
-    it, a name that is missing means 0.
+    any name of the run: a workload, a member of a pool; at its end for any
+    names, of which one that is missing means 0.
     """
 
     key: str
@@ -42,7 +42,10 @@ class Metric:
 
     def covers(self, key: str) -> bool:
         """Whether ``key`` is this figure, or one of those that it stands for."""
-        return key == self.key or ("*" in self.key and fnmatchcase(key, self.key))
+        if "*" not in self.key:
+            return key == self.key
+        as_long = self.is_family or key.count(".") == self.key.count(".")
+        return as_long and fnmatchcase(key, self.key)
 
     @property
     def is_family(self) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from sim.request import DIRECT, PoolError, Status
 from sim.results import arrow
 from sim.results.arrow import Mask, Table, Texts
-from sim.results.figures import Window, count, known, spread
+from sim.results.figures import Window, count, known, spread, to_ns
 from sim.results.result import RunFacts
 from sim.results.tables import Tables
 from sim.stats import Floats, Sample
@@ -51,6 +51,11 @@ class PoolColumns:
             load_s=arrow.numbers(table, "load_s"),
         )
 
+    @property
+    def lasted_s(self) -> Floats:
+        """From begin to end."""
+        return to_ns(self.end_s - self.start_s)
+
     def skips(self, pool: str) -> Mask:
         """The attempts that a busy pool turned away, at once or after waiting for a swap."""
         return self.pool.equal(pool) & self.result.equal(PoolError.INCUMBENT_BUSY)
@@ -58,6 +63,10 @@ class PoolColumns:
     def swaps(self, pool: str) -> Mask:
         """The changes of hands of a pool, in order of time."""
         return self.pool.equal(pool) & self.kind.equal("swap")
+
+    def completed(self, pool: str, window: Window) -> Mask:
+        """The swaps that were completed in the window."""
+        return self.swaps(pool) & window.contains(self.end_s) & self.result.equal("completed")
 
 
 class Stay(NamedTuple):
@@ -101,20 +110,23 @@ def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
 def _swaps(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
     swaps = columns.swaps(pool)
     over = swaps & window.contains(columns.end_s)
-    completed = over & columns.result.equal("completed")
+    completed = columns.completed(pool, window)
     cancelled = over & columns.result.equal("cancelled")
     failed = over & ~completed & ~cancelled
     reclaims = swaps & window.contains(columns.start_s) & columns.cause.equal("reclaim")
     swapping_s = _covered_s(columns.start_s[swaps], columns.end_s[swaps], window)
-    took_s = Sample((columns.end_s - columns.start_s)[completed])
     return {
         "swaps": {"total": count(completed), "by_pair": _pairs(columns, completed)},
-        "swap_s": spread(took_s, _FIGURES),
+        "swap_s": _took_s(columns, completed),
         "swapping_ratio": window.per_s(swapping_s),
         "swap_failures": columns.result.counts(failed),
         "swaps_cancelled": count(cancelled),
         "reclaims": count(reclaims),
     }
+
+
+def _took_s(columns: PoolColumns, completed: Mask) -> dict[str, Any]:
+    return spread(Sample(columns.lasted_s[completed]), _FIGURES)
 
 
 def _covered_s(start_s: Floats, end_s: Floats, window: Window) -> float:
@@ -138,7 +150,7 @@ def _pairs(columns: PoolColumns, where: Mask) -> dict[str, int]:
 def _holds(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
     here = columns.pool.equal(pool) & window.contains(columns.start_s)
     holds, skips = here & columns.kind.equal("hold"), here & columns.skips(pool)
-    held_s = (columns.end_s - columns.start_s)[holds]
+    held_s = columns.lasted_s[holds]
     waited_s = held_s[held_s != 0.0]
     sample = Sample(known(waited_s), count(np.isnan(waited_s)))
     return {
@@ -170,6 +182,7 @@ def _member(
     skips = columns.skips(pool) & columns.member.equal(member)
     return {
         "busy_skips": count(skips & window.contains(columns.start_s)),
+        "swap_s": _took_s(columns, columns.completed(pool, window) & columns.member.equal(member)),
         "loads": closed.loads - opened.loads,
         "ready_ratio": window.per_s(ready_s),
         "busy_ratio": window.per_s(busy_s),

@@ -14,6 +14,7 @@ from sim.ports import PoolEvent
 from sim.request import Attempt, FailedAttempt, Request, Retry
 from sim.results import arrow
 from sim.results.arrow import Array, Table
+from sim.results.figures import to_ns
 from sim.results.tables import (
     FAILED_ATTEMPTS,
     PLACEMENTS,
@@ -170,6 +171,7 @@ def retries_table(retries: Sequence[Retry]) -> Table:
     """One row per answer after which the client tried again, in order of the answers."""
     columns = {
         "request_id": _whole([retry.request.request_id for retry in retries]),
+        "workload": _texts([retry.request.workload or None for retry in retries]),
         "try": _whole([retry.number for retry in retries]),
         "model": _texts([retry.model or None for retry in retries]),
         "sent_s": _times([retry.sent_s for retry in retries]),
@@ -194,9 +196,9 @@ def pools_table(events: Sequence[PoolEvent]) -> Table:
         "start_s": _times([event.start_s for event in events]),
         "end_s": _times([event.end_s for event in events]),
         "result": _texts([event.result for event in events]),
-        "drain_s": _times([event.drain_s for event in events]),
-        "unload_s": _times([event.unload_s for event in events]),
-        "load_s": _times([event.load_s for event in events]),
+        "drain_s": _durations([event.drain_s for event in events]),
+        "unload_s": _durations([event.unload_s for event in events]),
+        "load_s": _durations([event.load_s for event in events]),
     }
     return _table(POOLS, columns)
 
@@ -215,6 +217,10 @@ def _whole_or_null(values: Sequence[int | None]) -> Array:
 
 def _times(values: Sequence[float | None]) -> Array:
     return arrow.floats(np.array(values, dtype=np.float64))  # None becomes NaN
+
+
+def _durations(values: Sequence[float | None]) -> Array:
+    return arrow.floats(to_ns(np.array(values, dtype=np.float64)))
 
 
 def _texts(values: Sequence[str | None]) -> Array:

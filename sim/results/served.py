@@ -50,7 +50,7 @@ def of_workloads(
     fell = fell_through(tables, requests)
     return {
         "by_workload": {
-            name: _of_workload(requests, here & requests.workload.equal(name), fell)
+            name: _of_workload(tables, requests, here & requests.workload.equal(name), fell)
             for name in facts.workload_counts
         }
     }
@@ -102,15 +102,19 @@ def answered_last(tables: Tables, requests: RequestColumns) -> Mask:
     return requests.tries > np.bincount(earlier, minlength=len(requests.tries))
 
 
-def _of_workload(requests: RequestColumns, its: Mask, fell: Mask) -> dict[str, Any]:
+def _of_workload(tables: Tables, requests: RequestColumns, its: Mask, fell: Mask) -> dict[str, Any]:
     completed = its & requests.were(Status.COMPLETED)
     errors = its & (requests.were(Status.REJECTED) | requests.were(Status.FAILED))
     times = latencies(requests, its)
+    tried = of_answers(tables, requests, its)
     return {
         "requests": count(its),
         "requests_completed": count(completed),
         "requests_cancelled": count(its & requests.were(Status.CANCELLED)),
         "error_ratio": ratio(count(errors), count(its)),
+        "answers": tried["answers"],
+        "tries_per_request": ratio(tried["tries"], count(its)),
+        "served_after_retry": count(completed & (requests.tries > 1)),
         "fell_through_ratio": ratio(count(completed & fell), count(completed)),
         "ttft_s": spread(times["ttft_s"], ("p50", "p95")),
         "e2e_s": spread(times["e2e_s"], ("p50", "p95")),

@@ -116,6 +116,7 @@ FAILED_ATTEMPTS: Final = (
 
 RETRIES: Final = (
     number("request_id", "", "row of the requests table"),
+    text("workload", "workload that sent it", nullable=True),
     number("try", "", "which of its client's tries ended here, from 1"),
     text("model", "model that was asked for; null for any", nullable=True),
     time("sent_s", "arrival of this try at the router"),

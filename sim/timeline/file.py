@@ -18,12 +18,13 @@ COMPRESSION: Final = 6
 
 @dataclass(frozen=True)
 class Written:
-    """A timeline that has been written, and the size of its file."""
+    """A timeline that has been written: without its text, with the size of its file."""
 
     path: Path
     excerpt: Excerpt
     events: int
     cut: bool
+    swap_elsewhere_s: float | None
     size_bytes: int
 
 
@@ -55,7 +56,14 @@ def write(timeline: Timeline, path: Path) -> Written:
         content = gzip.compress(content, COMPRESSION, mtime=0)  # equal runs, equal bytes
     with _refused(path):
         write_whole(path, content)
-    return Written(path, timeline.excerpt, timeline.events, timeline.cut, len(content))
+    return Written(
+        path,
+        timeline.excerpt,
+        timeline.events,
+        timeline.cut,
+        timeline.swap_elsewhere_s,
+        len(content),
+    )
 
 
 @contextmanager

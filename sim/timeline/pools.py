@@ -31,6 +31,16 @@ def draw_pools(trace: Trace, result: RunResult, excerpt: Excerpt) -> None:
         _draw_holds(trace, process, mine, result.facts.end_s, excerpt)
 
 
+def swap_elsewhere_s(result: RunResult, excerpt: Excerpt) -> float | None:
+    """When a swap begins, if there are some and the excerpt shows none: the next, or the first."""
+    swaps = arrow.strings(result.tables.pools, "kind").equal("swap")
+    if (swaps & excerpt.rows(result.tables.pools, "start_s", "end_s")).any():
+        return None
+    starts_s = arrow.numbers(result.tables.pools, "start_s")[swaps].tolist()
+    later_s = [start_s for start_s in starts_s if start_s >= excerpt.end_s]
+    return min(later_s or starts_s, default=None)
+
+
 def _draw_swaps(
     trace: Trace, process: int, rows: Iterable[Row], run_end_s: float, excerpt: Excerpt
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from sim.results.result import RunResult
 from sim.timeline.excerpt import Excerpt, StepLog, shown
 from sim.timeline.pods import RequestWork, draw_polls, draw_steps
-from sim.timeline.pools import draw_pools
+from sim.timeline.pools import draw_pools, swap_elsewhere_s
 from sim.timeline.requests import Requests, draw_attempts, draw_placements, draw_turns
 from sim.timeline.trace import Trace
 
@@ -18,13 +18,15 @@ MOST_EVENTS: Final = 100_000
 class Timeline:
     """A finished timeline: its text, what of the run it shows, how many events it has.
 
-    ``cut`` says that it ends early because there would be too many events.
+    ``cut`` says that it ends early because there would be too many events,
+    ``swap_elsewhere_s`` when a pool begins a swap, if none is shown.
     """
 
     text: str
     excerpt: Excerpt
     events: int
     cut: bool
+    swap_elsewhere_s: float | None
 
 
 def timeline(result: RunResult, log: StepLog, most_events: int = MOST_EVENTS) -> Timeline:
@@ -55,4 +57,5 @@ def timeline(result: RunResult, log: StepLog, most_events: int = MOST_EVENTS) ->
         "end_s": excerpt.end_s,
     }
     cut = excerpt.end_s < min(log.excerpt.end_s, result.facts.end_s)
-    return Timeline(trace.rendered(about), excerpt, trace.events, cut)
+    elsewhere_s = swap_elsewhere_s(result, excerpt)
+    return Timeline(trace.rendered(about), excerpt, trace.events, cut, elsewhere_s)

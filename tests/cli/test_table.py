@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from sim.cli.table import WIDTH, render
+from sim.request import Status
 from sim.results import arrow
 from sim.results.result import RunFacts, RunResult
 from sim.results.tables import DECLARED, Tables
 from sim.runner import Runs
 from sim.scenario.load import ScenarioSet
-from tests.results.builders import Book, facts, pooled_run
+from tests.results.builders import Book, facts, pooled_facts, pooled_run
 
 SUMMARY = {
     "requests_completed": 1234,
@@ -199,6 +200,8 @@ def test_workloads_rules_pools_and_answers_stand_below_the_rest():
         "TTFT p50, s 7.00",
         "TTFT p95, s –",
         "errors, % 0.0",
+        "tries per request 1.17",
+        "served after a retry 1",
         "fell through, % 25.0",
         "cancelled 1",
         "completed 4",
@@ -211,9 +214,10 @@ def test_workloads_rules_pools_and_answers_stand_below_the_rest():
         "served by a, % 50.0",
         "served by b, % 50.0",
         "pool desk",
-        "swaps 3",
+        "swaps completed 3",
         "time swapping, % 44.0",
-        "swap p50, s 7.0",
+        "swap to a p50, s 6.0",
+        "swap to b p50, s 8.5",
         "swaps failed (deadline) 1",
         "swaps failed (error) 1",
         "reclaims 1",
@@ -221,17 +225,41 @@ def test_workloads_rules_pools_and_answers_stand_below_the_rest():
         "hold p95, s –",
         "busy skips 1",
         "errors beside the router 1",
-        "loads of a 3",
+        "loads of a begun 3",
         "a resident, % 11.0",
-        "loads of b 2",
+        "loads of b begun 2",
         "b resident, % 36.5",
-        "errors by answer",
+        "errors by final answer",
         "no status connection_refused 1",
-        "no status connection_refused, tries 1",
-        "503 pool_activation_timeout, tries 1",
+        "errors by try",
         "tries 9",
-        "errors by try, % 22.2",
+        "errors, % 22.2",
+        "no status connection_refused 1",
+        "503 pool_activation_timeout 1",
     ]
+
+
+def test_a_row_that_no_run_knows_is_left_out():
+    """Scenarios without homes or swaps would have rows of dashes, which say nothing."""
+    text = table(result("ring", 1, **NO_HOME), result("table", 1, **NO_HOME))
+    assert "spilled placements" not in text
+    assert "migrated placements" not in text
+    idle = table(Book().freeze(pooled_facts()))
+    assert row(idle, "  swaps completed") == "0"
+    assert "swap to a" not in idle
+    assert "hold p95" not in idle
+
+
+def test_a_wait_that_no_run_knows_is_news():
+    """Nobody would see that requests or attempts waited till the end of the run."""
+    spread = {"p50": 1.0, "p95": None, "p99": None}
+    assert row(table(result("ring", ttft_s=spread)), "TTFT p99, s") == "–"
+    book = Book()
+    held = book.request(20.0, backend="a", status=Status.IN_FLIGHT)
+    book.hold(held, "a", 20.0)
+    text = table(book.freeze(pooled_facts()))
+    assert row(text, "  attempts held") == "1"
+    assert row(text, "  hold p95, s") == "–"
 
 
 def test_runs_with_one_workload_and_no_pool_have_no_further_rows():

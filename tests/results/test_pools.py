@@ -4,7 +4,7 @@ import pytest
 
 from sim.ports import PodTotals
 from sim.request import PoolError
-from sim.results.metrics import flatten
+from sim.results.metrics import flatten, metric
 from sim.results.pools import Stay, stays
 from tests.results.builders import Book, facts, pooled_facts, pooled_run
 
@@ -41,6 +41,9 @@ BY_HAND = {
     "skips.total": 1,
     "direct_errors": 1,
     "members.a.busy_skips": 1,
+    "members.a.swap_s.mean": 6.0,
+    "members.a.swap_s.p50": 6.0,
+    "members.a.swap_s.p95": 6.0,
     "members.a.loads": 3,
     "members.a.ready_ratio": 0.11,
     "members.a.busy_ratio": 0.10,
@@ -48,6 +51,10 @@ BY_HAND = {
     "members.a.loading_ratio": 0.205,
     # a load was under way when the window began
     "members.b.busy_skips": 0,
+    # 7 and 10 s
+    "members.b.swap_s.mean": 8.5,
+    "members.b.swap_s.p50": 8.5,
+    "members.b.swap_s.p95": 9.85,
     "members.b.loads": 2,
     "members.b.ready_ratio": 0.365,
     "members.b.busy_ratio": 0.32,
@@ -120,3 +127,29 @@ def test_swaps_of_one_pool_at_the_same_time_are_counted_once() -> None:
         book.swap(start_s, "a", end_s=end_s)
     summary = book.freeze(pooled_facts()).summary
     assert summary["pool"]["desk"]["swapping_ratio"] == pytest.approx(0.57)
+
+
+def test_swaps_to_two_members_are_not_mixed() -> None:
+    """The middle of loads of 7 s and of 155 s is a time that no swap ever took."""
+    book = Book()
+    for start_s in (10.0, 40.0):
+        book.swap(start_s, "a", "b", start_s + 4.0)
+        book.swap(start_s + 10.0, "b", "a", start_s + 24.0)
+    members = book.freeze(pooled_facts()).summary["pool"]["desk"]["members"]
+    assert {name: its["swap_s"]["p50"] for name, its in members.items()} == {"a": 4.0, "b": 14.0}
+
+
+def test_what_a_swap_took_has_no_float_noise() -> None:
+    """JSON would say that a load of 7 s took 7.000000000104137 s."""
+    book = Book()
+    start_s = 50.412345678895816
+    assert round(start_s + 7.0, 9) - start_s != 7.0
+    book.swap(start_s, "a", end_s=round(start_s + 7.0, 9))
+    assert book.freeze(pooled_facts()).summary["pool"]["desk"]["swap_s"]["p50"] == 7.0
+
+
+def test_residents_and_swaps_may_add_up_to_more_than_all_of_the_time() -> None:
+    """A reader would take 62 % resident and 40 % swapping for a fault of the count."""
+    definition = metric("pool.desk.swapping_ratio").definition
+    assert "at the same time counted once" in definition
+    assert "add up to more than 1" in definition

@@ -29,6 +29,14 @@ BY_HAND = {
     "by_workload.chat.requests_completed": 4,
     "by_workload.chat.requests_cancelled": 1,
     "by_workload.chat.error_ratio": 0.0,
+    # the second of the completed ones was sent twice
+    "by_workload.chat.answers.by_request.200.completed": 4,
+    "by_workload.chat.answers.by_request.499.client_closed": 1,
+    "by_workload.chat.answers.by_try.200.completed": 4,
+    "by_workload.chat.answers.by_try.499.client_closed": 1,
+    "by_workload.chat.answers.by_try.503.pool_activation_timeout": 1,
+    "by_workload.chat.tries_per_request": 7 / 6,
+    "by_workload.chat.served_after_retry": 1,
     "by_workload.chat.fell_through_ratio": 0.25,
     # 1, 2, 7 and 26 s are known, one is still growing: the middle of five
     "by_workload.chat.ttft_s.p50": 7.0,
@@ -41,6 +49,12 @@ BY_HAND = {
     "by_workload.nightly.requests_completed": 1,
     "by_workload.nightly.requests_cancelled": 0,
     "by_workload.nightly.error_ratio": 0.5,
+    "by_workload.nightly.answers.by_request.0.connection_refused": 1,
+    "by_workload.nightly.answers.by_request.200.completed": 1,
+    "by_workload.nightly.answers.by_try.0.connection_refused": 1,
+    "by_workload.nightly.answers.by_try.200.completed": 1,
+    "by_workload.nightly.tries_per_request": 1.0,
+    "by_workload.nightly.served_after_retry": 0,
     "by_workload.nightly.fell_through_ratio": 0.0,
     "by_workload.nightly.ttft_s.p50": 1.0,
     "by_workload.nightly.ttft_s.p95": 1.0,
@@ -73,6 +87,21 @@ def test_figure_is_what_a_pencil_says(key: str) -> None:
 def test_no_figure_is_left_out_of_the_hand_count() -> None:
     """A new figure would be reported that nobody has ever checked by hand."""
     assert set(FIGURES) == set(BY_HAND)
+
+
+def test_only_those_that_came_through_are_served_after_a_retry() -> None:
+    """A client that tried in vain, or at once with success, would count as served by its retry."""
+    book = Book()
+    for status, again in ((Status.COMPLETED, 0), (Status.COMPLETED, 2), (Status.REJECTED, 1)):
+        request = book.request(1.0, workload="chat", status=status, end_s=30.0)
+        for number in range(again):
+            book.tried_again(request, 1.0 + number, 2.0 + number, Answer.POOL_INCUMBENT_BUSY)
+    both = {"workload_counts": {"chat": {}, "nightly": {}}}
+    its = book.freeze(facts(**both)).summary["by_workload"]
+    assert its["chat"]["served_after_retry"] == 1
+    assert its["chat"]["tries_per_request"] == 2.0
+    assert its["chat"]["answers"]["by_try"]["503"]["pool_incumbent_busy"] == 3
+    assert its["nightly"]["tries_per_request"] is None
 
 
 def test_a_model_that_never_served_is_said_to_have_served_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from sim.results import arrow
 from sim.results.tables import DECLARED, PLACEMENTS, PODS, REQUESTS, Column
-from tests.results.builders import mixed_run, pooled_run
+from tests.results.builders import Book, mixed_run, pooled_facts, pooled_run
 
 RESULT = mixed_run()
 POOLED = pooled_run()
@@ -35,7 +35,8 @@ def test_columns_are_the_published_ones_in_order() -> None:
         "request_id, try, backend, pod, start_s, end_s, error, http_status"
     )
     assert names(DECLARED["retries"]) == (
-        "request_id, try, model, sent_s, end_s, status, http_status, reason, retry_after_s"
+        "request_id, workload, try, model, sent_s, end_s, status, http_status, reason, "
+        "retry_after_s"
     )
     assert names(DECLARED["pools"]) == (
         "pool, kind, request_id, member, from_member, cause, start_s, end_s, result, drain_s, "
@@ -163,6 +164,7 @@ def test_what_rules_clients_and_pools_did_is_written_down_whole() -> None:
     assert POOLED.tables.retries.to_pylist() == [
         {
             "request_id": 4,
+            "workload": "chat",
             "try": 1,
             "model": None,
             "sent_s": 61.0,
@@ -190,6 +192,17 @@ def test_what_rules_clients_and_pools_did_is_written_down_whole() -> None:
     }
     assert [row["request_id"] for row in rows if row["kind"] == "skip"] == [2]
     assert POOLED.requests["tries"].tolist() == [1, 1, 1, 1, 2, 1, 1, 1, 1]
+
+
+def test_phases_of_swaps_have_no_float_noise() -> None:
+    """A load of 7 s that begins at an odd instant would be said to last 7.000000000104137 s."""
+    book = Book()
+    start_s = 8550.4123456788958
+    phases_s = tuple(round(start_s + lasts_s, 9) - start_s for lasts_s in (3.0, 1.0, 7.0))
+    assert phases_s[2] != 7.0
+    book.swap(start_s, "a", "b", round(start_s + 11.0, 9), phases_s=phases_s)
+    (row,) = book.freeze(pooled_facts()).tables.pools.to_pylist()
+    assert (row["drain_s"], row["unload_s"], row["load_s"]) == (3.0, 1.0, 7.0)
 
 
 def test_pod_samples_keep_their_pod() -> None:

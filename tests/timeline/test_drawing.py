@@ -311,3 +311,24 @@ def test_a_pool_is_cut_where_the_excerpt_ends() -> None:
         *[(62.0, 71.0, "a > b (deadline)"), (62.0, 63.0, "unload"), (63.0, 71.0, "load")],
         *[(76.0, 80.0, "cold > b"), (76.0, 80.0, "load")],
     ]
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "elsewhere_s"),
+    [(13.0, 40.0, 44.0), (92.0, 94.0, 95.0), (0.0, 1.0, 5.0), (63.0, 70.0, None)],
+)
+def test_an_excerpt_without_a_swap_says_where_the_next_is(
+    start_s: float, end_s: float, elsewhere_s: float | None
+) -> None:
+    """One would look for the swaps of a pool in a minute that has none, or be sent away from one."""
+    drawn = timeline(pooled_run(), StepLog(Excerpt(start_s, end_s)))
+    assert drawn.swap_elsewhere_s == elsewhere_s
+
+
+def test_an_excerpt_after_the_last_swap_leads_back_to_the_first() -> None:
+    """One would be told that there is no swap, in a run that has some."""
+    book = Book()
+    for start_s in (5.0, 20.0):
+        book.swap(start_s, "a", end_s=start_s + 2.0)
+    result = book.freeze(pooled_facts())
+    assert timeline(result, StepLog(Excerpt(50.0, 60.0))).swap_elsewhere_s == 5.0

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = Path("results", "runs")
 MAX_SEEDS = 10_000
+BEFORE_SWAP_S, AFTER_SWAP_S = 15, 45
+"""What is worth seeing around a swap: a minute, mostly of what follows it."""
 
 
 def checked_seed(_: click.Context, option: click.Parameter, seed: int | None) -> int | None:
@@ -190,13 +192,23 @@ def _simulated(
 
 
 def _told(written: "Written") -> str:
-    """One line about a timeline: what it covers, and whether that is less than asked for."""
+    """What a timeline covers, whether that is less than asked for, and where there is a swap."""
     shown = written.excerpt
     cut = "; cut there, more would be too large for viewers" if written.cut else ""
     return (
         f"timeline {written.path}: {shown.start_s:,g} s to {shown.end_s:,g} s, "
         f"{written.events:,} events, {written.size_bytes / 1e6:.1f} MB{cut}"
+        f"{_with_swap(written.swap_elsewhere_s)}"
     )
+
+
+def _with_swap(swap_s: float | None) -> str:
+    """Which window would show the swap that this timeline lacks."""
+    if swap_s is None:
+        return ""
+    start_s = max(0, int(swap_s) - BEFORE_SWAP_S)
+    window = f"{start_s}s..{int(swap_s) + AFTER_SWAP_S}s"
+    return f"\n  no swap in it, one begins at {swap_s:,.1f} s: --timeline-window {window}"
 
 
 def as_document(runs: "Runs") -> str:
