@@ -111,7 +111,9 @@ def _word(key: str, prefix: str) -> str:
 def _workload(name: str, comparison: dict[str, Any]) -> Sequence[Row]:
     at = f"by_workload.{name}"
     tries = Row("  tries per request", f"{at}.tries_per_request", 2)
-    retried = any(figure["mean"] not in (None, 1.0) for figure in comparison.get(tries.key, {}).values())
+    retried = any(
+        figure["mean"] not in (None, 1.0) for figure in comparison.get(tries.key, {}).values()
+    )
     return (
         wait("  TTFT p50", f"{at}.ttft_s.p50", 2),
         wait("  TTFT p95", f"{at}.ttft_s.p95", 2),

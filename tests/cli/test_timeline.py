@@ -74,6 +74,30 @@ def test_the_window_chooses_what_is_shown(podsim):
     assert 2_000_000 <= min(times) <= max(times) < 4_000_000
 
 
+POOLED = """\
+name: pooled
+window: {measure: 100s}
+engines: {small: {kvBlocks: 1000, stepTime: {a: 10}}}
+backends: {a: {engine: small}, b: {engine: small}}
+pools: {card: {members: {a: {load: 5s}, b: {load: 5s}}, initial: a}}
+router: {rules: [{name: all, backends: [b]}]}
+workloads:
+  late: {kind: script, rows: [{arrival: 81.5s, promptTokens: 100, outputTokens: 2}]}
+"""
+
+
+def test_a_window_without_a_swap_names_one_that_has_one(podsim):
+    """The first minute of a pool has no swap; one would look for the first by trial and error."""
+    Path("pooled.yaml").write_text(POOLED, "utf-8")
+    pooled = ("run", "pooled.yaml", "--no-store", "--timeline", "out.json")
+    covered, hint = podsim(*pooled).stderr.splitlines()
+    assert covered.startswith("timeline out.json: 0 s to 60 s, ")
+    assert hint == "  no swap in it, one begins at 81.5 s: --timeline-window 66s..126s"
+    followed = podsim(*pooled, *hint.split()[-2:])
+    assert "no swap" not in followed.stderr
+    assert "a > b" in Path("out.json").read_text("utf-8")
+
+
 def test_without_a_window_it_is_the_first_minute_of_what_is_measured(podsim):
     """The warm-up would be shown, or the whole run."""
     window = ("--set", "window={warmup: 2s, measure: 100s}")

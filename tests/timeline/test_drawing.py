@@ -13,7 +13,7 @@ from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.pods import step_name
 from sim.timeline.timeline import timeline
 from tests.cluster.scenarios import fleet
-from tests.results.builders import mixed_run, pooled_run
+from tests.results.builders import Book, mixed_run, pooled_facts, pooled_run
 from tests.timeline.format import breaches, events
 from tests.timeline.test_format import RUNS
 
@@ -320,7 +320,7 @@ def test_a_pool_is_cut_where_the_excerpt_ends() -> None:
 def test_an_excerpt_without_a_swap_says_where_the_next_is(
     start_s: float, end_s: float, elsewhere_s: float | None
 ) -> None:
-    """One would look for the swaps of a pool in a minute that has none, or be sent away from one."""
+    """One would look for the swaps of a pool in a minute that has none."""
     drawn = timeline(pooled_run(), StepLog(Excerpt(start_s, end_s)))
     assert drawn.swap_elsewhere_s == elsewhere_s
 
