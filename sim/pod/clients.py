@@ -18,16 +18,14 @@ class Clients:
     def __len__(self) -> int:
         return len(self._sequences)
 
-    def refuse(self, attempt: Attempt, now_s: float) -> bool:
-        """Whether ``attempt`` cannot be taken on, and has been told so."""
-        refusal = self._intake.refusal(attempt.request.prompt.tokens)
+    def take_on(self, attempt: Attempt, now_s: float) -> int | None:
+        """Take on ``attempt``: the most tokens of its answer; None if it has been refused."""
+        prompt_tokens = attempt.request.prompt.tokens
+        refusal = self._intake.refusal(prompt_tokens)
         if refusal is not None:
             attempt.end(Status.REJECTED, now_s, *refusal)
-        return refusal is not None
-
-    def take_on(self, attempt: Attempt) -> int:
-        """Take on ``attempt``; returns the most tokens of its answer."""
-        return self._intake.take(attempt.request.prompt.tokens)
+            return None
+        return self._intake.take(prompt_tokens)
 
     def add(self, sequence: Sequence) -> None:
         """It is in the engine."""

@@ -67,10 +67,10 @@ class Pod:
         as many requests or prompt tokens as it may.
         """
         clients = self._clients
-        if clients.refuse(attempt, self._kernel.now_s):
-            return
-        clients.add(self._scheduler.enqueue(attempt, clients.take_on(attempt)))
-        self._lockstep.arrived()
+        limit = clients.take_on(attempt, self._kernel.now_s)
+        if limit is not None:
+            clients.add(self._scheduler.enqueue(attempt, limit))
+            self._lockstep.arrived()
 
     def cancel(self, attempt: Attempt) -> None:
         """Forget an attempt whose client has left.

@@ -123,7 +123,7 @@ class Proxy:
         trip: Trip = attempt.request.trip
         if trip.epoch == self._epoch:
             trip.upstream.ended(attempt)
-        if _may_be_served_elsewhere(attempt):
+        if attempt.status != Status.COMPLETED and _may_be_served_elsewhere(attempt):
             self._at_release(partial(self._broke, trip, attempt))
             return
         if trip.activation is not None:
@@ -276,7 +276,7 @@ class Proxy:
 
 
 def _may_be_served_elsewhere(attempt: Attempt) -> bool:
-    """Whether what has ended is a failure, and of the backend and not of the request."""
-    if attempt.status in (Status.COMPLETED, Status.CANCELLED):
+    """Whether what was not completed is a failure of the backend and not of the request."""
+    if attempt.status == Status.CANCELLED:
         return False
     return attempt.http_status is None or attempt.http_status >= HttpStatus.SERVER_ERROR

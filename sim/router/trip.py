@@ -1,7 +1,5 @@
 """One try of a client on its way through the backends of a rule."""
 
-from dataclasses import dataclass, field
-
 from sim.ports import Activation
 from sim.request import Attempt, AttemptListener, FailedAttempt, PoolError, Request
 from sim.router.routes import Route
@@ -9,7 +7,6 @@ from sim.router.upstream import Upstream
 from sim.router.views import Place
 
 
-@dataclass(slots=True, eq=False)
 class Trip:
     """What the proxy notes of a try: which backend it is at, and what the ones before said.
 
@@ -21,20 +18,20 @@ class Trip:
     backend's, ``all_busy`` says that all of them were busy pools.
     """
 
-    request: Request
-    route: Route
-    epoch: int
-    started_s: float
+    # There is one for every try, and most of them never get to change these.
     stop: int = 0
     attempt: Attempt | None = None
     activation: Activation | None = None
     held: bool = False
     error: str | None = None
     all_busy: bool = True
-    upstream: Upstream = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.upstream = self.route.targets[0].upstream
+    def __init__(self, request: Request, route: Route, epoch: int, started_s: float) -> None:
+        self.request = request
+        self.route = route
+        self.epoch = epoch
+        self.started_s = started_s
+        self.upstream: Upstream = route.targets[0].upstream
 
     def held_until(self, now_s: float) -> None:
         """Whatever it has waited for at the present backend, it does so no longer."""

@@ -45,6 +45,7 @@ class Upstream:
         self.pool = pool
         self.side = side or RouterSide()
         self.columns = PodColumns([pod.name for pod in pods])
+        self.serves = True  # whether there is anybody to place a request on
         self.fault_http_status: int | None = None  # what its pods answer instead of serving
         self._availability = Availability(self.columns.ready, kernel, self._readiness_changed)
         self._make_policy = make_policy
@@ -81,11 +82,6 @@ class Upstream:
     # -- who serves -----------------------------------------------------------------------
 
     @property
-    def serves(self) -> bool:
-        """Whether there is anybody to place a request on."""
-        return True in self.columns.ready
-
-    @property
     def quarantined(self) -> bool:
         """Whether a pooled backend is avoided: it has no other pods to go to."""
         return self.pool is not None and self._availability.quarantined(0)
@@ -101,6 +97,7 @@ class Upstream:
 
     def _readiness_changed(self, pods: list[int]) -> None:
         ready, now_s = self.columns.ready, self._kernel.now_s
+        self.serves = True in ready
         self._tell(PodReady(pod, now_s) for pod in pods if ready[pod])
         self._tell(PodNotReady(pod, now_s) for pod in pods if not ready[pod])
 

@@ -73,6 +73,7 @@ class Clients:
         self._headers = tuple(spec.headers.items())
         self._timeout_s = inf if spec.client_timeout is None else spec.client_timeout
         self._patience_s = inf if spec.patience is None else spec.patience
+        self._waits_s = min(self._patience_s, self._timeout_s)
         self._habits: Habits | None = None  # of clients that try more than once
         if spec.retry is not None or spec.fallback_models:
             self._habits = Habits(context, self._timeout_s, spec.retry, spec.fallback_models)
@@ -88,12 +89,11 @@ class Clients:
         request.model = request.model or self._model
         request.headers = request.headers or self._headers
         request.priority = self._priority if priority is None else priority
-        patience_s = min(patience_s, self._patience_s)
         if self._habits is not None:
-            Errand(self._habits, request, patience_s).begin()
+            Errand(self._habits, request, min(patience_s, self._patience_s)).begin()
             return
         proxy, kernel = self._context.proxy, self._context.kernel
-        waits_s = min(patience_s, self._timeout_s)
+        waits_s = patience_s if patience_s < self._waits_s else self._waits_s
         if waits_s < inf:
             leave = partial(proxy.cancel, request)
             kernel.at_instant(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)
