@@ -250,13 +250,10 @@ class Proxy:
         attempt = trip.dispatch(place, now_s, self.name, self)
         self._recorder.dispatched(attempt)
         upstream.dispatched(attempt)
-        if upstream.fault_http_status is not None:
-            attempt.end(Status.REJECTED, now_s, upstream.fault_http_status, Reason.BACKEND_ERROR)
-            return
         timeout_s = trip.target.timeout_s
         if timeout_s < inf:
             self._deadlines.watch(attempt, timeout_s)
-        upstream.pods[attempt.pod_index].submit(attempt)
+        upstream.send(attempt)
 
     # -- answers --------------------------------------------------------------------------
 

@@ -77,6 +77,23 @@ def test_a_pod_that_comes_back_has_forgotten_everything() -> None:
     ]
 
 
+def test_a_pod_that_is_lost_twice_is_down_until_both_are_over() -> None:
+    """It would come back before a loss is over, at the end of one that began before it or after."""
+    lost = {"kind": "pod-lost", "backend": "a"}
+    events = [
+        {**lost, "at": 1, "for": "4s"},
+        {**lost, "at": 2, "for": "1s"},
+        {**lost, "at": 10, "for": "2s"},
+        {**lost, "at": 11, "for": "4s"},
+        {**lost, "at": 20, "for": "2s"},
+        {**lost, "at": 21},
+    ]
+    times_s = (0, 3.5, 5, 12.5, 15, 22.5)
+    result = run(site("a", rows=[{"arrival": at_s} for at_s in times_s], events=events))
+    statuses = column(result.tables.requests, "http_status")
+    assert statuses == [200, 502, 200, 502, 200, 502]
+
+
 def test_c09_what_is_in_flight_on_a_lost_pod_is_counted_once() -> None:
     """C09: it would end twice, or be served on and on by a pod that is gone; or those that have no
     token yet fail although another pod could serve them."""
