@@ -154,6 +154,17 @@ def test_c12_counts_of_a_restarted_proxy_never_go_below_zero() -> None:
     assert polled == {0.0: 0, 0.25: 2, 0.5: 0, 0.75: 1, 1.0: 1, 1.25: 1, 1.5: 1}
 
 
+def test_a_new_proxy_knows_of_no_quarantine() -> None:
+    """It would avoid a pod for what that has done to the proxy before."""
+    rows = [{"arrival": at_s, "outputTokens": 1} for at_s in (0.0, 4.0, 5.0)]
+    events = [
+        {"kind": "backend-errors", "at": 0, "for": "1s", "backend": "a"},
+        {"kind": "proxy-restart", "at": 2},
+    ]
+    result = run(site("a", rows=rows, settings={"a": {"replicas": 2}}, events=events))
+    assert pods(result) == [(0, "a-0"), (1, "a-0"), (2, "a-1")]
+
+
 def test_a_request_of_the_proxy_before_does_not_go_on_to_other_backends() -> None:
     """Nobody is left to send it there; and the new proxy knows of no quarantine."""
     rows = [{"arrival": 0.0}, {"arrival": 4.0}]
