@@ -77,7 +77,9 @@ def _variant(scenario: Scenario) -> dict[str, Any]:
 
 def _pool(scenario: Scenario, spec: Pool) -> dict[str, Any]:
     """Its settings in effect, and how long each member takes."""
-    settings = spec.model_dump(mode="json", by_alias=True, exclude={"members"}, exclude_none=True)
+    fields = type(spec).model_fields
+    missing = {key for key in fields if getattr(spec, key) is None and fields[key].default is None}
+    settings = spec.model_dump(mode="json", by_alias=True, exclude={"members", *missing})
     members = {}
     for name, member in spec.members.items():
         times = swap_times(member, scenario.engines[scenario.backends[name].engine])
@@ -169,6 +171,8 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):

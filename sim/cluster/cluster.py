@@ -48,7 +48,7 @@ class Cluster:
         self._door = Door(self.kernel, self.recorder)
         self._ways = upstreams(site, self._plant)
         self.proxy = proxy(site, self._ways, self._door)
-        self._direct = direct(site, self._plant, self._door)
+        self._direct = direct(site, self._ways, self._door)
         interval_s = scenario.router.metrics.poll_interval
         ways = list(self._ways.values())
         self._poller = Poller(ways, interval_s, self.kernel, self.recorder)

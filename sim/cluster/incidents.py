@@ -1,5 +1,6 @@
 """What a scenario's ``events`` do to the cluster, at their time."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import partial
 
@@ -13,7 +14,9 @@ from sim.scenario.events import BackendErrors, Event, LoadFailure, PodLost, Prox
 class Incidents:
     """Schedules the events of a scenario; those of one instant happen in the order of the file.
 
-    What happens to a backend that nothing leads to has no consequences.
+    What happens to a backend that nothing leads to has no consequences. Of two
+    spells of errors that overlap the one that began last is answered with; a pod
+    that was lost twice serves again when both losses are over.
     """
 
     def __init__(
@@ -23,6 +26,8 @@ class Incidents:
         self._ways = ways
         self._proxy = proxy
         self._kernel = kernel
+        self._errors: defaultdict[str, list[BackendErrors]] = defaultdict(list)  # under way
+        self._losses: Counter[tuple[str, int]] = Counter()  # that are not over
 
     def schedule(self, events: Iterable[Event]) -> None:
         """Called once, at time 0."""
@@ -34,10 +39,10 @@ class Incidents:
         if isinstance(event, PodLost):
             self._lose(event)
         elif isinstance(event, BackendErrors):
-            self._answer_with(event.backend, event.http_status)
+            self._errors[event.backend].append(event)
+            self._answer(event.backend)
             if event.duration is not None:
-                again = partial(self._answer_with, event.backend, None)
-                self._after(event.duration, again)
+                self._after(event.duration, partial(self._recover, event))
         elif isinstance(event, ProxyRestart):
             self._proxy.restart()
         elif isinstance(event, LoadFailure):
@@ -45,8 +50,13 @@ class Incidents:
             assert pool is not None
             pool.fail_loads(event.backend, event.after, event.loads)
 
-    def _answer_with(self, backend: str, http_status: int | None) -> None:
-        self._ways[backend].fault_http_status = http_status
+    def _recover(self, event: BackendErrors) -> None:
+        self._errors[event.backend].remove(event)
+        self._answer(event.backend)
+
+    def _answer(self, backend: str) -> None:
+        errors = self._errors[backend]
+        self._ways[backend].fault_http_status = errors[-1].http_status if errors else None
 
     def _lose(self, event: PodLost) -> None:
         way, replica = self._ways[event.backend], self._built.replicas[event.backend][event.replica]
@@ -54,13 +64,15 @@ class Incidents:
         if way.pool is not None:
             way.pool.lost(event.backend)
             return
+        self._losses[event.backend, event.replica] += 1
         self._set_up(event, up=False)
         if event.duration is not None:
             self._after(event.duration, partial(self._come_back, event))
 
     def _come_back(self, event: PodLost) -> None:
         replica = self._built.replicas[event.backend][event.replica]
-        if not replica.ready:
+        self._losses[event.backend, event.replica] -= 1
+        if not self._losses[event.backend, event.replica]:
             replica.start()
             self._set_up(event, up=True)
 

@@ -175,11 +175,11 @@ def proxy(site: Site, ways: dict[str, Upstream], door: Door) -> Proxy:
     )
 
 
-def direct(site: Site, built: Plant, door: Door) -> dict[str, Direct]:
+def direct(site: Site, ways: dict[str, Upstream], door: Door) -> dict[str, Direct]:
     """The services of the backends that some workload reaches beside the router."""
     wanted = dict.fromkeys(direct_backend(spec) for spec in site.scenario.workloads.values())
     return {
-        name: Direct(name, built.pods[name], door, site.kernel, site.recorder)
+        name: Direct(ways[name], door, site.kernel, site.recorder)
         for name in wanted
         if name is not None
     }

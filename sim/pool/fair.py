@@ -39,16 +39,22 @@ class FairDecision(Decision):
         return -self._priorities[activation.member]
 
     def _is_kept(self, now_s: float) -> bool:
-        return super()._is_kept(now_s) or self._has_just_come(now_s)
+        return super()._is_kept(now_s) or self._has_just_come(now_s) or not self._has_its_share
+
+    @property
+    def _has_its_share(self) -> bool:
+        """Whether the resident has served minServed, or nobody asks for it any more."""
+        belief = self._belief
+        if belief.resident is None or belief.granted >= self._min_served:
+            return True
+        return not belief.busy and not belief.counts[belief.resident].waiting
 
     def _has_just_come(self, now_s: float) -> bool:
         is_there = self._belief.resident is not None
         return is_there and now_s < self.kept_until_s - BOUNDARY_TOLERANCE_S
 
     def _another_is_due(self, now_s: float) -> bool:
-        belief = self._belief
-        has_its_share = belief.granted >= self._min_served or not belief.busy
-        if not has_its_share or self._has_just_come(now_s):
+        if not self._has_its_share or self._has_just_come(now_s):
             return False
         return super()._another_is_due(now_s) or self._is_outranked()
 

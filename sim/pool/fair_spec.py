@@ -37,7 +37,7 @@ class FairPool(ExclusiveSlot):
     min_served: Annotated[int, whole(0, MAX_SERVED)] = Field(
         default=0,
         description="Attempts granted to a member since it is ready before maxWait or priority "
-        "keep others from it; only while it is busy.",
+        "keep others from it, as long as somebody asks for it.",
     )
 
     @model_validator(mode="after")

@@ -57,7 +57,7 @@ class Runner:
         self._drain: Drain | None = None
         self._until_s = inf  # when what stops is killed
         self.state = State.DOWN
-        self.drained_s = 0.0  # when nobody was in it any more, at its last stop
+        self.drained_s = 0.0  # when nobody was in it any more, at its last end
 
     @property
     def ready(self) -> bool:
@@ -102,6 +102,7 @@ class Runner:
             self._drain.lost()
         elif self.ready:
             self.state = State.DOWN
+            self.drained_s = self._kernel.now_s
 
     def _loaded(self, ready: bool) -> None:
         self._loading = None

@@ -50,7 +50,11 @@ REQUESTS: Final = (
     number("turn", "", "place of the request in its session"),
     text("variant", "variant of the scenario; empty without variants"),
     number("seed", "", "seed of the run"),
-    text("rule", "rule of the router that took it; null without one", nullable=True),
+    text(
+        "rule",
+        "rule of the router that took it, (default) for its default route; null without one",
+        nullable=True,
+    ),
     text("backend", "backend that was tried last", nullable=True),
     text("pod", "pod of the last attempt", nullable=True),
     text("outcome", "how the policy came to its place, last attempt", nullable=True),

@@ -3,10 +3,10 @@
 from itertools import cycle
 
 from sim.kernel import Kernel
-from sim.ports import PodPort
 from sim.record import Recorder
 from sim.request import DIRECT, Answer, Attempt, HttpStatus, Outcome, Request, Status
 from sim.router.door import Door
+from sim.router.upstream import Upstream
 
 
 class Direct:
@@ -15,12 +15,9 @@ class Direct:
     A pod that is not there refuses the connection, which is the client's answer.
     """
 
-    def __init__(
-        self, backend: str, pods: list[PodPort], door: Door, kernel: Kernel, recorder: Recorder
-    ) -> None:
-        self._backend = backend
-        self._pods = pods
-        self._turns = cycle(range(len(pods)))
+    def __init__(self, upstream: Upstream, door: Door, kernel: Kernel, recorder: Recorder) -> None:
+        self._upstream = upstream
+        self._turns = cycle(range(len(upstream.pods)))
         self._door = door
         self._kernel = kernel
         self._recorder = recorder
@@ -29,15 +26,15 @@ class Direct:
         """A request arrives now, for the first time or again."""
         now_s = self._kernel.now_s
         self._door.arrives(request)
-        request.backend = self._backend
+        request.backend = self._upstream.name
         pod = next(self._turns)
         attempt = Attempt(
             request=request,
             number=len(request.attempts) + 1,
             proxy=DIRECT,
-            backend=self._backend,
+            backend=self._upstream.name,
             pod_index=pod,
-            pod=self._pods[pod].name,
+            pod=self._upstream.pods[pod].name,
             outcome=Outcome.PLACED,
             reason=None,
             decided_s=now_s,
@@ -46,7 +43,7 @@ class Direct:
         )
         request.attempts.append(attempt)
         self._recorder.dispatched(attempt)
-        self._pods[pod].submit(attempt)
+        self._upstream.send(attempt)
 
     def cancel(self, request: Request) -> None:
         """The client leaves; nothing happens if the request is over already."""
@@ -57,7 +54,7 @@ class Direct:
         attempt.status = Status.CANCELLED
         attempt.end_s = self._kernel.now_s
         attempt.http_status = HttpStatus.CLIENT_CLOSED_REQUEST
-        self._pods[attempt.pod_index].cancel(attempt)
+        self._upstream.pods[attempt.pod_index].cancel(attempt)
         self.ended(attempt)
 
     def first_token(self, attempt: Attempt) -> None:

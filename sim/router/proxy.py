@@ -137,10 +137,10 @@ class Proxy:
 
     def _broke(self, trip: Trip, attempt: Attempt) -> None:
         """A backend has failed; others may serve unless the client has seen a token already."""
-        self._let_go(trip)
         forgotten = trip.epoch != self._epoch
         if not forgotten:
             self._blame(trip.upstream, attempt)
+        self._let_go(trip)  # whom the pool grants then is not sent to a pod known to be gone
         if trip.request.trip is not trip:
             return  # the client has left meanwhile
         if attempt.first_token_s is not None:
@@ -250,13 +250,10 @@ class Proxy:
         attempt = trip.dispatch(place, now_s, self.name, self)
         self._recorder.dispatched(attempt)
         upstream.dispatched(attempt)
-        if upstream.fault_http_status is not None:
-            attempt.end(Status.REJECTED, now_s, upstream.fault_http_status, Reason.BACKEND_ERROR)
-            return
         timeout_s = trip.route.targets[trip.stop].timeout_s
         if timeout_s < inf:
             self._deadlines.watch(attempt, timeout_s)
-        upstream.pods[attempt.pod_index].submit(attempt)
+        upstream.send(attempt)
 
     # -- answers --------------------------------------------------------------------------
 
@@ -269,10 +266,14 @@ class Proxy:
         if attempt is None:
             trip.held_until(now_s)
             self._policy_holds.pop(trip, None)
-        elif self._budgets is not None and status == Status.COMPLETED:
+        elif self._budgets is not None and self._is_charged(trip, status):
             tokens = request.prompt.tokens + attempt.emitted_tokens
             self._budgets.charge(request, trip.route.name, tokens, now_s)
         self._door.answers(request, status, http_status, reason)
+
+    def _is_charged(self, trip: Trip, status: str) -> bool:
+        """Whether its payers pay: for complete answers, in the life of the proxy that sent it."""
+        return status == Status.COMPLETED and trip.epoch == self._epoch
 
 
 def _may_be_served_elsewhere(attempt: Attempt) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import inf
+from typing import Final
 
 from sim.request import Request
 from sim.router.upstream import Upstream
@@ -16,7 +17,8 @@ from sim.scenario.routing import (
 )
 from sim.scenario.schema import Backend
 
-DEFAULT_ROUTE = "default"
+DEFAULT_ROUTE: Final = "(default)"
+"""What stands for the rule of requests that none takes; no rule can be called so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

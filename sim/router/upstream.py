@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from sim.kernel import Kernel, Order, Process
 from sim.ports import PodPort, PoolPort
-from sim.request import Attempt
+from sim.request import Attempt, Reason, Status
 from sim.router.availability import Availability
 from sim.router.signals import PodColumns
 from sim.router.views import (
@@ -114,6 +114,14 @@ class Upstream:
         if self._wants_dispatched:
             view = attempt.request.view()
             self.policy.observe(Dispatched(view, attempt.pod_index, self._kernel.now_s))
+
+    def send(self, attempt: Attempt) -> None:
+        """``attempt`` reaches its pod, whichever way it has taken."""
+        fault = self.fault_http_status
+        if fault is None:
+            self.pods[attempt.pod_index].submit(attempt)
+        else:
+            attempt.end(Status.REJECTED, self._kernel.now_s, fault, Reason.BACKEND_ERROR)
 
     def first_token(self, attempt: Attempt) -> None:
         """The first token of ``attempt`` passes through the proxy."""

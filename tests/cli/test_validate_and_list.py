@@ -25,6 +25,16 @@ def test_validate_says_what_would_be_run(podsim):
     )
 
 
+def test_validate_shows_a_bound_that_has_been_taken_away(podsim):
+    """A pool without a swapBudget would look like one of which nobody has said anything."""
+    pool = "pools={desk: {members: {pods: {load: 30s}}, swapBudget: null}}"
+    one = "backends.pods.replicas=1"
+    result = podsim("validate", "tiny.yaml", "--set", one, "--set", pool)
+    text = " ".join(result.stdout.split())
+    assert "swapBudget null" in text
+    assert "maxWait" not in text
+
+
 def test_validate_shows_what_the_file_leaves_to_podsim(podsim):
     """Nobody would know which step time and which defaults a run had."""
     engine = "engines.small={model: qwen3-8b, gpu: h100, kvCacheDtype: fp8}"

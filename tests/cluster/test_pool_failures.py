@@ -75,6 +75,23 @@ def test_c53_requests_in_the_pod_break_off() -> None:
     assert (waiting["backend"], waiting["dispatch_s"], waiting["http_status"]) == ("x", 10, 200)
 
 
+def test_c53_one_held_attempt_finds_out_that_the_pod_is_gone() -> None:
+    """C53: after a failed dispatch another attempt would be granted, and fail, before the proxy
+    has checked its belief."""
+    ran = Ran(
+        pooled(
+            PAIR,
+            *(ask("a", second, 10) for second in range(4)),
+            events=({"at": 5, "kind": "pod-lost", "backend": "a"},),
+            initial="a",
+            maxInFlight=1,
+        )
+    )
+    assert [row["http_status"] for row in ran.requests] == [None, 502, 200, 200]
+    assert [row["error"] for row in ran.failed_attempts] == ["connection_refused"]
+    assert ran.swaps == [(None, "a", 5, 35, "completed")]
+
+
 def failing_twice(*rows: dict[str, Any], **pool: Any) -> dict[str, Any]:
     """C54: B's loads fail after 20 s, twice."""
     return pooled(

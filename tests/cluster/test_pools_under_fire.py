@@ -205,6 +205,7 @@ OUTCOMES = {
     ("completed", 200): {None},
     ("cancelled", 499): {"client_closed"},
     ("rejected", 404): {"backend_error"},
+    ("rejected", 500): {"backend_error"},  # beside the router
     ("rejected", 502): {"all_backends_failed"},
     ("rejected", 503): {
         "pool_activation_timeout",

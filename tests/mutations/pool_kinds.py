@@ -171,9 +171,17 @@ FAULTS = (
     Fault(
         "share-of-the-idle",
         "sim/pool/fair.py",
-        "belief.granted >= self._min_served or not belief.busy",
-        "belief.granted > self._min_served",
+        "or belief.granted >= self._min_served:",
+        "or belief.granted > self._min_served:",
         "a member is granted more than its least share",
         (f"{FAIR}::test_a_least_share_before_priority",),
+    ),
+    Fault(
+        "share-of-one",
+        "sim/pool/fair.py",
+        "return not belief.busy and not belief.counts[belief.resident].waiting",
+        "return not belief.busy",
+        "with maxInFlight 1 a least share is over after one answer",
+        (f"{FAIR}::test_a_least_share_one_by_one",),
     ),
 )

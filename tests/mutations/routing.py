@@ -19,8 +19,8 @@ FAULTS = (
     Fault(
         "broken-for-ever",
         "sim/router/proxy.py",
-        "        self._let_go(trip)\n        forgotten =",
-        "        pass\n        forgotten =",
+        "self._let_go(trip)  # whom the pool grants",
+        "pass  # whom the pool grants",
         "a member whose requests have failed counts as busy",
         (f"{FAILURES}::test_a_member_whose_requests_have_failed_is_idle",),
     ),

@@ -121,6 +121,32 @@ def test_a_least_share_before_priority() -> None:
     assert idle.swaps[0][0] == 5
 
 
+@pytest.mark.parametrize("limit", [{"maxWait": 1}, {"members": {"b": {"priority": 1}}}])
+def test_a_least_share_one_by_one(limit: dict[str, object]) -> None:
+    """With maxInFlight 1 the share would be over with the first answer: the resident has nobody in
+    flight for an instant, though others are held for it."""
+    one = desk(minServed=3, maxInFlight=1, **limit)
+    one.ask(0, "a", service_s=3)
+    client = one.ask(0.5, "b")
+    for _ in range(4):
+        one.ask(1, "a", service_s=3)
+    one.run(100)
+    assert [each.log[0][2] for each in one.clients[:1] + one.clients[2:4]] == [0, 3, 6]
+    assert one.swaps[0][:3] == (9, "a", "b")
+    assert client.told == ("served", 21)
+
+
+def test_a_least_share_ends_when_nobody_asks_for_more() -> None:
+    """b would wait for ever for an a that has served too few, and whose last client has left."""
+    one = desk(minServed=3, maxInFlight=1, maxWait=1)
+    one.ask(0, "a", service_s=3)
+    client = one.ask(0.5, "b")
+    one.ask(1, "a", service_s=3, leaves_s=2)
+    one.run(100)
+    assert one.swaps[0][:3] == (3, "a", "b")
+    assert client.told == ("served", 15)
+
+
 def test_the_least_residency_before_priority() -> None:
     """A resident would be drained before its time, or grant beyond it."""
     one = desk(members={"b": {"priority": 1}}, minResidency=20)

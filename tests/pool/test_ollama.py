@@ -209,6 +209,17 @@ def test_the_load_of_a_client_that_is_gone_is_aborted() -> None:
     assert one.swaps[0] == (0, None, "a", 5, "cancelled")
 
 
+def test_a_victim_that_is_lost_has_drained_until_then() -> None:
+    """The time for which it had somebody would be told as that of its unload."""
+    one = desk(sizes={"b": 20}, initial=("a",), vramRecovery=0.5)
+    one.ask(0, "a", service_s=10)
+    one.ask(1, "b")
+    one.lose(4, "a")
+    one.run(100)
+    (swap,) = one.rows("swap")
+    assert (swap.drain_s, swap.unload_s, swap.load_s) == (3, 0.5, 10)
+
+
 def test_losses_at_any_time() -> None:
     """A loss would leave somebody waiting for ever, or memory taken."""
     one = desk({"a": (10.0, 4.0), "b": (10.0, 0.0)}, sizes={"a": 20, "b": 20}, initial=("a",))

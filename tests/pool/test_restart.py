@@ -156,3 +156,15 @@ def test_a_reclaim_goes_on_over_a_restart() -> None:
     desk.restart(30)
     desk.run(1000)
     assert desk.swaps == [(10, "b", "a", 45, "completed")]
+
+
+def test_a_swap_that_nobody_remembers_is_no_idle_time() -> None:
+    """Its incumbent, drained but not yet probed, would be found idle and be swapped out for the
+    default instead."""
+    options = {"swapPolicy": "reclaim", "default": "a", "reclaimAfter": 2, "idleProbeInterval": 10}
+    desk = Desk(TRIO, initial="b", **options)
+    desk.direct(0, "b", service_s=3)
+    desk.ask(1, "c")
+    desk.restart(2)
+    desk.run(50)
+    assert desk.swaps[0] == (1, "b", "c", 46, "completed")

@@ -111,6 +111,15 @@ def test_an_attempt_that_is_turned_away_after_a_swap_is_a_busy_skip_too() -> Non
     assert pool["holds"]["by_result"] == {"granted": 1, "incumbent_busy": 1}
 
 
+def test_busy_skips_before_the_window_are_not_counted() -> None:
+    """A member would have more of them than the pool."""
+    book = Book()
+    book.hold(book.request(5.0, end_s=5.0), "a", 5.0, 5.0, PoolError.INCUMBENT_BUSY)
+    pool = book.freeze(pooled_facts()).summary["pool"]["desk"]
+    assert pool["skips"] == {"total": 0}
+    assert pool["members"]["a"]["busy_skips"] == 0
+
+
 def test_who_was_resident_when() -> None:
     """A reader could not tell which model was in memory when a request came."""
     assert stays(pooled_facts(), "desk") == [

@@ -150,3 +150,41 @@ def test_a_restarted_proxy_has_forgotten_what_was_used() -> None:
         )
     )
     assert column(result.tables.requests, "http_status") == [200, 429, 200]
+
+
+def test_a_restarted_proxy_does_not_charge_what_the_one_before_has_sent() -> None:
+    """An answer that ends after the restart would use up a budget that has begun anew: the new
+    proxy knows nothing of that request."""
+    budgets = [{"name": "all", "scope": "router", "maxTokens": 100}]
+    result = run(
+        site(
+            "a",
+            rows=[{"arrival": 4.5}, {"arrival": 8}],
+            router={"policy": {"budgets": budgets}},
+            events=[{"kind": "proxy-restart", "at": 5}],
+        )
+    )
+    assert column(result.tables.requests, "http_status") == [200, 200]
+
+
+def test_a_rule_called_default_is_not_the_default_route() -> None:
+    """Requests that no rule takes would count for a rule that somebody has called ``default``: in
+    its figures, and against its budget."""
+    scenario = site(
+        "a",
+        "b",
+        rows=[{"arrival": 0, "model": "m"}, {"arrival": 3, "model": "n"}],
+        router={
+            "rules": [{"name": "default", "match": {"models": ["m"]}, "backends": ["a"]}],
+            "defaultRoute": "b",
+            "policy": {
+                "budgets": [
+                    {"name": "m", "scope": "rule", "ruleName": "default", "maxTokens": 1},
+                ]
+            },
+        },
+    )
+    result = run(scenario)
+    assert column(result.tables.requests, "http_status") == [200, 200]
+    assert column(result.tables.requests, "rule") == ["default", "(default)"]
+    assert result.summary["rules"]["default"]["requests"] == 1

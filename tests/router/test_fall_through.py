@@ -74,6 +74,28 @@ def test_faults_end_when_they_are_said_to() -> None:
     assert statuses == [200, 502, 502, 200]
 
 
+def test_errors_that_overlap_end_each_at_its_own_time() -> None:
+    """The end of the first spell would end the second one, or bring back what that had replaced."""
+    events = [
+        {**OUTAGE, "backend": "a", "at": 1, "for": "2s"},
+        {**OUTAGE, "backend": "a", "at": 2, "for": "4s", "httpStatus": 404},
+        {**OUTAGE, "backend": "a", "at": 4, "for": "1s"},
+    ]
+    rows = [{"arrival": at_s} for at_s in (1.5, 2.5, 3.5, 4.5, 5.5, 6.5)]
+    scenario = site("a", rows=rows, events=events, router={"proxy": {"quarantineDuration": 0}})
+    statuses = column(run(scenario).tables.requests, "http_status")
+    assert statuses == [502, 404, 404, 502, 404, 200]
+
+
+def test_errors_of_pods_are_those_of_direct_traffic_too() -> None:
+    """Pods that answer every request with an error would serve whoever comes past the router."""
+    events = [{**OUTAGE, "backend": "a", "at": 1, "for": "1s"}]
+    rows = [{"arrival": at_s} for at_s in (0.5, 1.5, 2.5)]
+    scenario = site("a", rows=rows, events=events, clients={"direct": "a"})
+    statuses = column(run(scenario).tables.requests, "http_status")
+    assert statuses == [200, 500, 200]
+
+
 def test_a_broken_connection_leads_on_only_before_the_first_token() -> None:
     """A client that has seen tokens would get a second answer behind them; one that has not would
     be told of a pod that it need not know."""

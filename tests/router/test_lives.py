@@ -77,6 +77,23 @@ def test_a_pod_that_comes_back_has_forgotten_everything() -> None:
     ]
 
 
+def test_a_pod_that_is_lost_twice_is_down_until_both_are_over() -> None:
+    """It would come back before a loss is over, at the end of one that began before it or after."""
+    lost = {"kind": "pod-lost", "backend": "a"}
+    events = [
+        {**lost, "at": 1, "for": "4s"},
+        {**lost, "at": 2, "for": "1s"},
+        {**lost, "at": 10, "for": "2s"},
+        {**lost, "at": 11, "for": "4s"},
+        {**lost, "at": 20, "for": "2s"},
+        {**lost, "at": 21},
+    ]
+    times_s = (0, 3.5, 5, 12.5, 15, 22.5)
+    result = run(site("a", rows=[{"arrival": at_s} for at_s in times_s], events=events))
+    statuses = column(result.tables.requests, "http_status")
+    assert statuses == [200, 502, 200, 502, 200, 502]
+
+
 def test_c09_what_is_in_flight_on_a_lost_pod_is_counted_once() -> None:
     """C09: it would end twice, or be served on and on by a pod that is gone; or those that have no
     token yet fail although another pod could serve them."""
@@ -135,6 +152,17 @@ def test_c12_counts_of_a_restarted_proxy_never_go_below_zero() -> None:
     polled = dict(column(result.tables.pods, "time_s", "in_flight"))
     # At 1 s step ends come before polls.
     assert polled == {0.0: 0, 0.25: 2, 0.5: 0, 0.75: 1, 1.0: 1, 1.25: 1, 1.5: 1}
+
+
+def test_a_new_proxy_knows_of_no_quarantine() -> None:
+    """It would avoid a pod for what that has done to the proxy before."""
+    rows = [{"arrival": at_s, "outputTokens": 1} for at_s in (0.0, 4.0, 5.0)]
+    events = [
+        {"kind": "backend-errors", "at": 0, "for": "1s", "backend": "a"},
+        {"kind": "proxy-restart", "at": 2},
+    ]
+    result = run(site("a", rows=rows, settings={"a": {"replicas": 2}}, events=events))
+    assert pods(result) == [(0, "a-0"), (1, "a-0"), (2, "a-1")]
 
 
 def test_a_request_of_the_proxy_before_does_not_go_on_to_other_backends() -> None:

@@ -67,7 +67,7 @@ def test_all_that_a_match_says_must_hold(
     """Fields would be alternatives, names of headers depend on capitals, or their values not."""
     rules = routes({"match": match})
     assert {taken(rules, **each) for each in fitting} == {"rule-0"}
-    assert {taken(rules, **each) for each in others} <= {"default"}
+    assert {taken(rules, **each) for each in others} <= {"(default)"}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_one_backend_with_the_capabilities_is_enough() -> None:
     assert rule is not None
     assert [target.upstream.name for target in rule.targets] == ["a", "b"]
     halves = {"a": {"capabilities": ("tools",)}, "b": {"capabilities": ("vision",)}}
-    assert taken(routes(wanted, backends=halves)) == "default"
+    assert taken(routes(wanted, backends=halves)) == "(default)"
 
 
 def test_what_no_rule_takes_goes_to_the_default_route() -> None:
@@ -133,15 +133,15 @@ def test_the_default_may_be_the_backend_of_that_name() -> None:
     nowhere = routes(
         {"match": {"models": ["m"]}}, defaultRoute=None, defaultRouteStrategy="BackendNameMatch"
     )
-    assert (taken(nowhere, "b"), taken(nowhere, "x")) == ("default", None)
+    assert (taken(nowhere, "b"), taken(nowhere, "x")) == ("(default)", None)
 
 
 def test_equal_models_with_other_headers_are_told_apart() -> None:
     """What is remembered of one request would be taken for another's."""
     rules = routes({"match": {"headers": {"x-team": "a"}}})
     assert taken(rules, "m", x_team="a") == "rule-0"
-    assert taken(rules, "m", x_team="b") == "default"
-    assert taken(rules, "m") == "default"
+    assert taken(rules, "m", x_team="b") == "(default)"
+    assert taken(rules, "m") == "(default)"
     assert taken(rules, "m", x_team="a") == "rule-0"
 
 
