@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from sim.errors import Fault
 from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.fields import (
     Bytes,
@@ -185,6 +186,18 @@ class Engine(Model):
     def kv_derived(self) -> bool:
         """Whether the KV capacity follows from gpu and model."""
         raise NotImplementedError
+
+    @property
+    def kv_token_bytes(self) -> float | None:
+        """Bytes of KV per token where the engine says it, not the catalogue for its model."""
+        return None
+
+    def doubts(self) -> list[Fault]:
+        """What is possible and hardly meant; the path of each is a key of the engine.
+
+        Asked for only when ``kv_tokens`` is known.
+        """
+        return []
 
     def concurrency(self) -> "Concurrency | None":
         """Room for sequences of the greatest length; None when that is not a matter of blocks.

@@ -141,6 +141,9 @@ class Validator:
                 at_fault = child(node, each.path) or node
                 steps = (each.path,) if each.path else ()
                 checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
+        if checked.value is not None and not checked.faults:
+            doubts = checked.value.doubts()
+            checked.warnings += [_placed(each, node, path) for each in doubts]
         return checked
 
     def _backend(self, node: Node, path: Path) -> Checked[Backend]:
