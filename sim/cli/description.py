@@ -6,6 +6,7 @@ from textwrap import wrap
 from typing import Any
 
 from sim.scenario.engine import Engine
+from sim.scenario.footprint import Footprint, footprint, gib, taken_in_words
 from sim.scenario.load import ScenarioSet
 from sim.scenario.pool import Pool
 from sim.scenario.presets import sourced_step_time, weight_dtype
@@ -62,6 +63,7 @@ def _variant(scenario: Scenario) -> dict[str, Any]:
             "kv_tokens_per_pod": engine.kv_tokens(),
             "kv_derived": engine.kv_derived,
             "maximum_concurrency": _concurrency(engine),
+            "memory": _memory(engine),
             "engine": _engine(engine),
         }
     return {
@@ -102,7 +104,9 @@ def _blocks(variant: dict[str, Any]) -> Iterator[list[str]]:
         )
         room = backend["maximum_concurrency"]
         concurrency = [] if room is None else [_concurrency_line(room)]
-        yield [said, *concurrency, *_engine_lines(backend["engine"])]
+        taken = backend["memory"]
+        memory = [] if taken is None else [_memory_line(Footprint(**taken))]
+        yield [said, *memory, *concurrency, *_engine_lines(backend["engine"])]
     for name, pool in variant["pools"].items():
         members = [f"    {member}: {_loading(times)}" for member, times in pool["members"].items()]
         settings = {key: value for key, value in pool["settings"].items() if key != "kind"}
@@ -127,6 +131,17 @@ def _loading(times: dict[str, Any]) -> str:
     ]
     consists = f" ({', '.join(named)})" if named else ""
     return f"loads in {times['load_s']:.4g} s{consists}, unloads in {times['unload_s']:.3g} s"
+
+
+def _memory(engine: Engine) -> dict[str, float | None] | None:
+    found = footprint(engine)
+    return None if found is None else asdict(found)
+
+
+def _memory_line(found: Footprint) -> str:
+    usable = found.usable_bytes
+    there = "" if usable is None else f", of {gib(usable)}"
+    return f"    memory per pod: {taken_in_words(found)}{there}"
 
 
 def _concurrency(engine: Engine) -> dict[str, float] | None:

@@ -15,8 +15,8 @@ from sim.request import Request
 from sim.results.result import RunFacts
 from sim.rng import Streams
 from sim.router.door import Door
-from sim.router.routes import backends_of
 from sim.router.signals import Poller
+from sim.scenario.matching import backends_of
 from sim.scenario.reach import direct_backend, models_served
 from sim.scenario.schema import Scenario
 

@@ -8,13 +8,16 @@ from sim.manifests.notes import NoteKind, Notes
 from sim.scenario.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, is_null, plain
 from sim.scenario.nodes import Sequence as SequenceNode
-from sim.scenario.suggest import suggestion
+from sim.scenario.suggest import nearest, suggestion
 
 Value = TypeVar("Value")
 
 # Kubernetes reads YAML 1.1, where these are true and false.
 _YES: Final = frozenset(("y", "yes", "on"))
 _NO: Final = frozenset(("n", "no", "off"))
+
+TYPO: Final = 0.8
+"""How like a field is to the one that it was to be; manifests have many that podsim never asks."""
 
 _GO_DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ms|us|µs|ns|h|m|s)", re.ASCII)
 _GO_UNITS_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
@@ -70,9 +73,12 @@ class Fields:
 
     def ignore_unread(self) -> None:
         """Note every key that nobody asked for, here and in the mappings that were asked for."""
+        absent = sorted(self._read - self.node.values.keys())
         for key in self.node.values:
             if key not in self._read:
-                self.ignore(key, "podsim does not model it")
+                near = nearest(key, absent, TYPO)
+                hint = f"unknown field; did you mean {near}?"
+                self.ignore(key, "podsim does not model it" if near is None else hint)
         for below in self._below.values():
             below.ignore_unread()
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sim.manifests.names import weight_format
 from sim.manifests.writing import Plain
+from sim.scenario.dtypes import weight_format
 from sim.scenario.nodes import Place
 
 MAX_SHORT: Final = 3
@@ -26,10 +26,17 @@ class NotModelledError(Exception):
 
 
 @dataclass(frozen=True)
+class Nearest:
+    """A value that is not the same as what is written; podsim knows no nearer one."""
+
+    value: str
+
+
+@dataclass(frozen=True)
 class Option:
     """The engine key that an option sets.
 
-    ``read`` gives its value, or None where it means the default; raises
+    ``read`` gives its value, a ``Nearest`` one or None where it means the default; raises
     ``ValueError`` with what would be right, or ``NotModelledError``. A switch
     has no value of its own on a command line.
     """
@@ -103,22 +110,22 @@ def _scheduling(text: str) -> str:
     return text
 
 
-def _weights(text: str) -> str | None:
+def _weights(text: str) -> str | Nearest | None:
     if text in ("auto", "none"):
         return None
     found = weight_format(text)
     if found is None:
         raise NotModelledError("podsim does not know this format; the model's own is assumed")
-    return found.dtype
+    return found.dtype if found.exact else Nearest(found.dtype)
 
 
-def _kv_cache(text: str) -> str | None:
+def _kv_cache(text: str) -> str | Nearest | None:
     if text.startswith("fp8"):
         return "fp8"
     if text in ("auto", "bfloat16", "float16", "f16", "bf16"):
         return None
     if text == "q8_0":
-        return "fp8"  # 8 bits and a scale
+        return Nearest("fp8")  # without q8_0's scale of 16 bits for 32 values
     raise NotModelledError("podsim does not know this format of the KV cache; bf16 is assumed")
 
 
@@ -200,6 +207,13 @@ _FLAGS_OF_FIELDS: Final = {
 def flag_of(field: str) -> str:
     """The flag that a field stands for: ``maxNumSeqs`` is ``max-num-seqs``."""
     return _FLAGS_OF_FIELDS.get(field) or re.sub("(?=[A-Z])", "-", field).lower()
+
+
+def fields_of(options: Mapping[str, Option]) -> Iterator[str]:
+    """The fields that stand for ``options``, those of one letter or two aside."""
+    for flag in options:
+        if len(flag) > MAX_SHORT:
+            yield re.sub("-(.)", lambda match: match[1].upper(), flag)
 
 
 def flags(words: Iterable[Word], known: Mapping[str, Option]) -> Iterator[Flag]:

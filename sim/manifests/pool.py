@@ -9,11 +9,12 @@ from sim.manifests.fields import Fields
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
 from sim.manifests.writing import Block, seconds
+from sim.scenario import swap
 
 STICKY, RECLAIM = "sticky", "reclaim"
 POLICIES: Final = (STICKY, RECLAIM, "priority")
 
-METHODS: Final = {"vllm": "vllm-cold", "llamacpp": "llamacpp"}
+METHODS: Final[Mapping[str, swap.Method]] = {"vllm": "vllm-cold", "llamacpp": "llamacpp"}
 """How the operator brings a member up, by kind of engine: it scales a Deployment from 0 to 1."""
 
 ASSUMED_LOAD_S: Final = 60.0
@@ -75,7 +76,7 @@ def block(pool: Pool, called: Mapping[str, str], engines: Mapping[str, Engine]) 
     policy, default = _swap_policy(spec), spec.name("default")
     if default is not None and default in called:
         written.add("default", called[default], spec.origin("default"))
-    elif default is not None:
+    elif default is not None and called:  # without members that is the one fault
         spec.fault("default", f"{default!r} is no member of the pool: {', '.join(called)}")
     if policy is not None:
         written.add("swapPolicy", policy, spec.origin("swapPolicy"))
@@ -91,7 +92,9 @@ def block(pool: Pool, called: Mapping[str, str], engines: Mapping[str, Engine]) 
 def _times(engine: Engine) -> tuple[dict[str, object], str]:
     """How long a member loads, and why: computed where its weights are known, else assumed."""
     if engine.knows_weights:
-        return {"swap": {"method": METHODS[engine.kind]}}, "computed from the weights"
+        method = METHODS[engine.kind]
+        disk = f"{swap.METHODS[method].disk / swap.GB_PER_S:g}GB/s"
+        return {"swap": {"method": method, "disk": disk}}, "from the weights; disk: assumed"
     return {"load": seconds(ASSUMED_LOAD_S)}, "assumed: the weights are unknown"
 
 

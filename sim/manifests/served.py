@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from sim.manifests import names
 from sim.manifests.engine import Engine, Setting
 from sim.manifests.objects import MODEL, Object
+from sim.scenario.dtypes import weight_format
 
 _CAPACITY: Final = {"vllm": "kvBlocks", "llamacpp": "ctxSize"}
 
@@ -61,7 +62,7 @@ def _format(model: Object | None, said: list[_Said]) -> Setting | None:
     if model is not None and quantization:
         said = [_Said(f"{MODEL} {model.name} spec.quantization", quantization), *said]
     for origin, text in said:
-        found = names.weight_format(text)
+        found = weight_format(text)
         if found is not None:
             nearest = "" if found.exact else f", the nearest that podsim knows to {text}"
             return Setting(found.dtype, f"{origin}{nearest}")

@@ -12,9 +12,11 @@ from sim.manifests.options import (
     MODEL_FLAGS,
     OPTIONS,
     Flag,
+    Nearest,
     NotModelledError,
     Option,
     Word,
+    fields_of,
     flag_of,
     flags,
 )
@@ -110,6 +112,7 @@ def _from_fields(spec: Fields, kind: str) -> Found:
     if config is not None:
         known = tuple(key for key in config.node.values if flag_of(key) in OPTIONS[kind])
         yield from _fields(config, known, OPTIONS[kind])
+        config.leave(*fields_of(OPTIONS[kind]))
 
 
 def _fields(fields: Fields, keys: tuple[str, ...], options: Options) -> Found:
@@ -160,5 +163,7 @@ def _setting(value: Plain, text: str, origin: str) -> Setting | None:
     """A value, where it is from, and how it stands there if otherwise."""
     if value is None:
         return None
+    if isinstance(value, Nearest):
+        return Setting(value.value, f"{origin}, the nearest that podsim knows to {text}")
     same = text == str(value) or isinstance(value, bool)
     return Setting(value, origin if same else f"{origin}: {text}")

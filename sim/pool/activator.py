@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Order, instant
 from sim.pool.belief import Belief, Swap
@@ -16,9 +15,6 @@ from sim.pool.swaps import SwapBound, Swaps
 from sim.ports import Activation, PoolContext, PoolEvent, ProcessPort
 from sim.registry import family
 from sim.request import PoolError
-
-UNBUDGETED_SWAP_S: Final = 240.0
-"""Bound of a swap without a swapBudget: twice the default timeout to response headers."""
 
 
 @family(ModelPool)
@@ -65,7 +61,7 @@ class Activator:
             self._belief,
             self._slot,
             SwapBound(
-                UNBUDGETED_SWAP_S if budget_s is None else budget_s,
+                spec.swap_bound_s,
                 spec.compat.tie_order,
                 context.streams.scalar(f"pool/{name}/ties"),
             ),

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.catalog import GIB, resident_bytes
+from sim.scenario.catalog import GIB
 from sim.scenario.engine import Engine
 from sim.scenario.fields import (
     Duration,
@@ -17,6 +17,7 @@ from sim.scenario.fields import (
     refuse,
     whole,
 )
+from sim.scenario.footprint import resident_bytes
 from sim.scenario.pool import Pool
 from sim.scenario.swap import Member
 

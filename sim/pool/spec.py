@@ -3,10 +3,12 @@
 The defaults are LLMKube's, where it has such a setting, else what it does without one.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from sim.errors import Fault
 from sim.scenario.fields import (
     DURATION,
     MAX_DURATION_S,
@@ -19,10 +21,14 @@ from sim.scenario.fields import (
     whole,
 )
 from sim.scenario.pool import Pool, RouterSide
+from sim.scenario.swap import SwapTimes
 
 COLD: Final = "cold"
 DEFAULT_RECLAIM_POLL_S: Final = 30.0
 MAX_REQUESTS: Final = 1_000_000
+
+UNBUDGETED_SWAP_S: Final = 240.0
+"""Bound of a swap without a swapBudget: twice the default timeout to response headers."""
 
 ProbeInterval: TypeAlias = Annotated[
     float, Quantity("a duration", "3s or 100ms", DURATION, 0.01, MAX_DURATION_S, or_zero=True)
@@ -172,6 +178,34 @@ class ExclusiveSlot(Pool):
         if self.reclaim_poll is None:
             return min(self.reclaim_after, DEFAULT_RECLAIM_POLL_S)
         return self.reclaim_poll
+
+    @property
+    def swap_bound_s(self) -> float:
+        """Seconds that a swap may take from its start, draining included."""
+        return UNBUDGETED_SWAP_S if self.swap_budget is None else self.swap_budget
+
+    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+        """Members whose swaps end at their bound even when nobody has to drain."""
+        bound_s = self.swap_bound_s
+        bound = f"{bound_s:.4g} s" + (" without one" if self.swap_budget is None else "")
+        found = []
+        for member, its in times.items():
+            unloading = {name: each.unload_s for name, each in times.items() if name != member}
+            other = min(unloading, key=lambda name: unloading[name], default=None)
+            message = ""
+            if bound_s < its.load_s:
+                message = (
+                    f"{bound} is shorter than {member}'s load of {its.load_s:.4g} s: it can never "
+                    "be loaded for a request"
+                )
+            elif other is not None and bound_s < unloading[other] + its.load_s:
+                message = (
+                    f"{bound} is shorter than {unloading[other]:.4g} s to unload {other} and "
+                    f"{its.load_s:.4g} s to load {member}: such a swap always fails"
+                )
+            if message:
+                found.append(Fault("pool", 0, 0, "swapBudget", message))
+        return found
 
     @property
     def ready_at_start(self) -> str | None:

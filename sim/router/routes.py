@@ -2,19 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from math import inf
 from typing import Final
 
 from sim.request import Request
 from sim.router.upstream import Upstream
-from sim.scenario.routing import (
-    CLASSIFICATION_HEADER,
-    COMPLEXITY_HEADER,
-    Match,
-    Router,
-    Rule,
-)
+from sim.scenario.matching import backends_of, matches
+from sim.scenario.routing import Router, Rule
 from sim.scenario.schema import Backend
 
 DEFAULT_ROUTE: Final = "(default)"
@@ -92,37 +86,3 @@ class Routes:
                 return timeout_s
         general_s = self._router.proxy.response_header_timeout
         return inf if general_s is None else general_s
-
-
-def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
-    """The backends of a rule, in order; none if not one of them can do all that it requires."""
-    wanted = set(rule.match.required_capabilities)
-    able = any(wanted <= set(backends[name].capabilities) for name in rule.backends)
-    return rule.backends if able else ()
-
-
-def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:
-    """Whether a request for ``model`` with ``headers``, names in lower case, is meant.
-
-    Capabilities are those of backends and no matter of the request. Capital
-    letters of a request's classification or complexity do not count.
-    """
-    wanted = {name.lower(): value for name, value in match.headers.items()}
-    classification = headers.get(CLASSIFICATION_HEADER, "").lower()
-    complexity = headers.get(COMPLEXITY_HEADER, "").lower()
-    return (
-        (not match.models or any(fits(model, glob) for glob in match.models))
-        and all(headers.get(name) == value for name, value in wanted.items())
-        and (not match.data_classification or classification in match.data_classification)
-        and match.task_complexity in (None, complexity)
-    )
-
-
-def fits(model: str, glob: str) -> bool:
-    """Whether ``model`` fits ``glob`` as LLMKube reads it (Go's ``path.Match``).
-
-    A wildcard ends at a slash: ``qwen*`` is not ``qwen/qwen3``. The missing
-    model fits ``*`` only.
-    """
-    parts, globs = model.split("/"), glob.replace("[^", "[!").split("/")
-    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))

@@ -143,21 +143,6 @@ def weights_bytes(engine: Engine) -> float:
     return models()[engine.model].weights_bytes(engine.weight_dtype)
 
 
-def resident_bytes(engine: Engine) -> float:
-    """Of what a pod has in the memory of all its GPUs: weights, KV cache and workspace.
-
-    Raises ``ScenarioError`` when nobody says what a token of KV takes.
-    """
-    if engine.model not in models():
-        message = "the memory it takes is unknown: its engine has no model of the catalogue"
-        raise ScenarioError([Fault("engine", 0, 0, "model", message)])
-    per_token = models()[engine.model].kv_bytes_per_token(
-        engine.kv_cache_dtype, engine.tensor_parallel
-    )
-    workspace = engine.tensor_parallel * engine.workspace
-    return weights_bytes(engine) + engine.kv_tokens() * per_token + workspace
-
-
 def _unsplit(model: Architecture, engine: Engine) -> list[Fault]:
     """The fault of heads that cannot be shared out evenly, as vLLM refuses them; or none."""
     if model.splits_over(engine.tensor_parallel):

@@ -4,15 +4,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
-from sim.scenario.dtypes import KvDtype, WeightDtype
+from sim.errors import Fault
+from sim.scenario.dtypes import WEIGHT_FORMATS, KvDtype, WeightDtype, weight_format
 from sim.scenario.fields import (
     Bytes,
     DottedName,
     Duration,
     Model,
     PositiveTokens,
+    describe,
     real,
     refuse,
     whole,
@@ -110,6 +113,16 @@ StepTimeForms: TypeAlias = Annotated[
 """Coefficients, or the name of a preset that has them."""
 
 
+def _format(value: Any) -> Any:
+    """Refuse the name of a format that podsim has otherwise, or one like it, with what to write."""
+    found = weight_format(value) if isinstance(value, str) else None
+    if found is None or value in WEIGHT_FORMATS:
+        return value
+    said = f"podsim calls it {found.dtype}" if found.exact else f"{found.dtype} stands in for it"
+    context = {"known": ", ".join(WEIGHT_FORMATS), "found": describe(value), "said": said}
+    raise PydanticCustomError("format", "must be one of {known}; got {found}; {said}", context)
+
+
 class FrontEnd(Model):
     """What the API server of a pod takes before the engine knows of a request."""
 
@@ -146,7 +159,7 @@ class Engine(Model):
     tensor_parallel: Annotated[int, whole(1, MAX_TENSOR_PARALLEL)] = Field(
         default=1, description="GPUs per pod."
     )
-    weight_dtype: WeightDtype | None = Field(
+    weight_dtype: Annotated[WeightDtype, BeforeValidator(_format)] | None = Field(
         default=None,
         description="Format of the weights; that of the published ones when missing "
         "(`podsim list models`).",
@@ -185,6 +198,18 @@ class Engine(Model):
     def kv_derived(self) -> bool:
         """Whether the KV capacity follows from gpu and model."""
         raise NotImplementedError
+
+    @property
+    def kv_token_bytes(self) -> float | None:
+        """Bytes of KV per token where the engine says it, not the catalogue for its model."""
+        return None
+
+    def doubts(self) -> list[Fault]:
+        """What is possible and hardly meant; the path of each is a key of the engine.
+
+        Asked for only when ``kv_tokens`` is known.
+        """
+        return []
 
     def concurrency(self) -> "Concurrency | None":
         """Room for sequences of the greatest length; None when that is not a matter of blocks.

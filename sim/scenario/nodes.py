@@ -79,6 +79,12 @@ def at(node: Node | None, *path: str | int) -> Node | None:
     return node
 
 
+def nearest(root: Node, path: Path) -> Node:
+    """What stands at ``path``, or at the longest part of it where something does."""
+    found = at(root, *path)
+    return nearest(root, path[:-1]) if found is None else found
+
+
 def entries(node: Node | None) -> dict[str, Node]:
     """Values by key; empty for what is not a mapping."""
     return node.values if isinstance(node, Mapping) else {}

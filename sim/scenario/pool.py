@@ -6,9 +6,10 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import Field
 
+from sim.errors import Fault
 from sim.scenario.engine import Engine
 from sim.scenario.fields import Model, Name, whole
-from sim.scenario.swap import Member
+from sim.scenario.swap import Member, SwapTimes
 
 MAX_PRIORITY: Final = 1000
 
@@ -63,3 +64,10 @@ class Pool(Model):
         it is not known or does not fit; the path of a fault is the key of the pool.
         """
         return {}
+
+    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+        """What is possible and hardly meant, given how long each member takes.
+
+        The path of each is a key of the pool.
+        """
+        return []

@@ -5,12 +5,16 @@ from difflib import get_close_matches
 from typing import Final
 
 MAX_LISTED: Final = 20
+LIKENESS: Final = 0.6
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like ``name``, letter case and ``_`` for ``-`` aside; None if none is."""
+def nearest(name: str, known: Iterable[str], likeness: float = LIKENESS) -> str | None:
+    """The known name most like ``name``, letter case and ``_`` for ``-`` aside; None if none is.
+
+    ``likeness`` is from 0 to 1, which is the same name.
+    """
     spelled = {_folded(candidate): candidate for candidate in known}
-    close = get_close_matches(_folded(name), list(spelled), n=1, cutoff=0.6)
+    close = get_close_matches(_folded(name), list(spelled), n=1, cutoff=likeness)
     return spelled[close[0]] if close else None
 
 

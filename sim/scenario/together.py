@@ -6,7 +6,7 @@ from sim.errors import Fault, ScenarioError
 from sim.scenario.checks import member_references
 from sim.scenario.engine import Engine
 from sim.scenario.events import LoadFailure, PodLost, ProxyRestart
-from sim.scenario.nodes import Mapping, Node, Path, at, fault
+from sim.scenario.nodes import Mapping, Path, fault, nearest
 from sim.scenario.reach import engines_of, models_served
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import suggestion
@@ -29,13 +29,7 @@ def disagreements(scenario: Scenario, root: Mapping, names_known: bool) -> list[
     ]
     if names_known:
         found += _models(scenario)
-    return [fault(_nearest(root, path).place, path, message) for path, message in found]
-
-
-def _nearest(root: Mapping, path: Path) -> Node:
-    """What stands at ``path``, or at the longest part of it where something does."""
-    found = at(root, *path)
-    return _nearest(root, path[:-1]) if found is None else found
+    return [fault(nearest(root, path).place, path, message) for path, message in found]
 
 
 def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:

@@ -86,7 +86,9 @@ def _in_words(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     found = describe(detail["input"])
     if kind in _WANTED:
-        return f"must be {_WANTED[kind]}; got {found}{_quoting_hint(kind, detail['input'])}"
+        example = _example(kind, detail["input"])
+        hint = _quoting_hint(kind, detail["input"])
+        return f"must be {_WANTED[kind]}{example}; got {found}{hint}"
     if kind == "literal_error":
         return f"must be {context['expected']}; got {found}"
     if kind == "string_pattern_mismatch":
@@ -111,6 +113,13 @@ def _length(context: dict[str, Any], value: Any) -> str:
     else:
         which, limit = "at most", context["max_length"]
     return f"must have {which} {limit} {one if limit == 1 else many}; got {length}"
+
+
+def _example(kind: str, value: Any) -> str:
+    """One entry where a list of such belongs is the commonest slip."""
+    if kind in ("tuple_type", "list_type") and isinstance(value, str | int | float):
+        return f" such as [{describe(value)}]"
+    return ""
 
 
 def _quoting_hint(kind: str, value: Any) -> str:

@@ -16,6 +16,7 @@ from sim.errors import Fault, ScenarioError
 from sim.registry import Family, Registry
 from sim.scenario import checks
 from sim.scenario.balancing import policy_node
+from sim.scenario.doubtful import doubts
 from sim.scenario.engine import Engine, StepTime
 from sim.scenario.hashing import content_hash
 from sim.scenario.inputs import Inputs
@@ -108,6 +109,8 @@ class Validator:
         models = () if misnamed else _models_served(blocks, root)
         found.faults.extend(self._contents(root, models))
         found.value = None if found.faults else checked.value
+        if found.value is not None:
+            found.warnings.extend(doubts(found.value, root))
         return found
 
     def _section(self, key: str, node: Node, found: Checked[Scenario]) -> Any:
@@ -141,6 +144,9 @@ class Validator:
                 at_fault = child(node, each.path) or node
                 steps = (each.path,) if each.path else ()
                 checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
+        if checked.value is not None and not checked.faults:
+            found = checked.value.doubts()
+            checked.warnings += [_placed(each, node, path) for each in found]
         return checked
 
     def _backend(self, node: Node, path: Path) -> Checked[Backend]:

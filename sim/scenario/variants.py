@@ -2,8 +2,8 @@
 
 Settings (``--set path=value``) are applied after the variant: the command line
 wins. A path may lead into an optional block that the file leaves out, but not
-to an engine, backend or workload that it does not define, which would be a
-slip of the pen.
+to an engine, backend or workload that it does not define, nor into such a
+pool, which would be a slip of the pen.
 """
 
 import re
@@ -36,7 +36,7 @@ from sim.scenario.yamltext import parse
 SHARED_KEYS: Final = frozenset({"name", "description", "seeds", "variant", "variants"})
 """What no variant changes: variants run on the same seeds, to be compared in pairs."""
 
-_NAMED_BLOCKS: Final = frozenset({"engines", "backends", "workloads"})
+_NAMED_BLOCKS: Final = frozenset({"engines", "backends", "pools", "workloads"})
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,11 @@ def _changed(root: Node, changes: Iterable[Change]) -> tuple[Node, list[Fault]]:
 
 
 def _unknown_name(root: Node, path: Path) -> str:
-    """What is wrong with a path to an engine, backend or workload that is not there."""
+    """What is wrong with a path to an engine, backend, pool or workload that is not there."""
     if len(path) < 2 or path[0] not in _NAMED_BLOCKS or not isinstance(at(root, path[0]), Mapping):
         return ""
+    if path[0] == "pools" and len(path) == 2:
+        return ""  # a variant may have a pool of its own
     known = entries(at(root, path[0]))
     if path[1] in known:
         return ""

@@ -62,6 +62,10 @@ class ClientSpec(Model):
             refuse([("fallbackModels", said)])
         return self
 
+    def asks_for(self) -> tuple[str, ...]:
+        """Models that its requests are for, as far as the scenario says it; "" for any."""
+        return (self.model or "", *self.fallback_models)
+
 
 class Clients:
     """The clients of one workload."""

@@ -77,6 +77,11 @@ class ScriptSpec(ClientSpec):
         """Closed-loop agents: none, a session is nobody's endless work."""
         return 0
 
+    def asks_for(self) -> tuple[str, ...]:
+        """As any workload's; what the rows of a file ask for is not known here."""
+        rows = dict.fromkeys(row.model or self.model or "" for row in self.rows or ())
+        return (*rows, *self.fallback_models)
+
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""
         return () if self.file is None else (self.file,)

@@ -11,6 +11,9 @@ from sim.scenario.presets import step_time
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.yaml"))
+MEANT = {"swap-budget": ["it can never be loaded for a request (variant budget-2m)"]}
+"""What scenarios are warned about because they show what comes of it."""
+
 POLICIES = {
     "ring-0.10.7": "bounded-ring",
     "session-table": "session-table",
@@ -31,10 +34,12 @@ def policies(scenarios: ScenarioSet) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(SCENARIOS)) for file in FILES])
-def test_every_scenario_is_valid_and_warns_of_nothing(file):
+def test_every_scenario_is_valid_and_warns_of_nothing_unmeant(file):
     """A newcomer's first run would end in an error of ours."""
     loaded = load(file)
-    assert loaded.warnings == ()
+    meant = MEANT.get(file.stem, [])
+    assert len(loaded.warnings) == len(meant)
+    assert all(words in warning for words, warning in zip(meant, loaded.warnings))
     assert loaded.name == file.stem
     assert loaded.description
 

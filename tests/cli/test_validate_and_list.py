@@ -50,6 +50,22 @@ def test_validate_shows_what_the_file_leaves_to_podsim(podsim):
     assert engine["maxNumBatchedTokens"] == 8192
 
 
+def test_validate_says_what_a_pod_takes_of_its_gpus(podsim):
+    """Nobody would see how near to the memory of the card weights and contexts come."""
+    engine = (
+        "engines.small={kind: llamacpp, model: qwen2.5-coder-32b, weightDtype: q4_0, "
+        "gpu: rtx-4090, ctxSize: 8192, workspace: 1GiB}"
+    )
+    lines = podsim("validate", "tiny.yaml", "--set", engine).stdout.splitlines()
+    said = "17.2 GiB of weights + 2.0 GiB of KV + 1.0 GiB of workspace, of 21.6 GiB"
+    assert f"    memory per pod: {said}" in lines
+    found = json.loads(podsim("validate", "tiny.yaml", "--json", "--set", engine).stdout)
+    memory = found["variants"][0]["backends"]["pods"]["memory"]
+    assert memory["kv_bytes"] == 2 * 2**30
+    assert memory["usable_bytes"] == 0.92 * 23.5 * 2**30
+    assert "memory per pod" not in podsim("validate", "tiny.yaml").stdout
+
+
 def test_validate_derives_the_kv_cache_from_gpu_and_model(podsim):
     """The published deployment would not have its 4.44 million tokens per pod."""
     set_engine = (

@@ -130,6 +130,10 @@ FAULTS = {
         TWO + pool(f"{members('a')}, default: b"),
         "ModelPool/p.spec.default: 'b' is no member of the pool: a",
     ),
+    "a default of a pool whose only member is unknown": (
+        TWO + pool(f"{members('q')}, default: q"),
+        "there is no InferenceService 'q'",
+    ),
     "reclaim for nobody": (
         TWO + pool(f"{members('a')}, swapPolicy: reclaim"),
         "swapPolicy: reclaim needs a default",

@@ -101,8 +101,8 @@ def test_a_pool_is_what_its_manifest_says():
     assert scenario(text + pool(f"{said}, swapBudget: 0s"))["pools"] == {
         "p": {
             "members": {
-                "y": {"swap": {"method": "vllm-cold"}},
-                "x": {"swap": {"method": "vllm-cold"}},
+                "y": {"swap": {"method": "vllm-cold", "disk": "4GB/s"}},
+                "x": {"swap": {"method": "vllm-cold", "disk": "4GB/s"}},
             },
             "default": "x",
             "swapPolicy": "reclaim",
@@ -226,3 +226,55 @@ def test_a_service_that_nothing_refers_to_is_named():
     """It would be missing without a word."""
     notes = translated(TWO + router(backends("a") + ", defaultRoute: a")).notes
     assert any(note.kind == NoteKind.SKIPPED and "b:" in str(note) for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("contxtSize: 8192", "spec.contxtSize: unknown field; did you mean contextSize?"),
+        ("context_size: 8192", "spec.context_size: unknown field; did you mean contextSize?"),
+        (
+            "runtime: vllm, vllmConfig: {maxModelLength: 8192}",
+            "vllmConfig.maxModelLength: unknown field; did you mean maxModelLen?",
+        ),
+        ("tolerations: []", "spec.tolerations: podsim does not model it"),
+        ("contextSize: 8192, contextSizes: 1", "spec.contextSizes: podsim does not model it"),
+    ],
+)
+def test_a_mistyped_field_is_told_from_one_that_is_not_modelled(spec: str, said: str):
+    """A slip of the pen was called a field that podsim does not model, and its value was lost."""
+    text = f"{MODEL}{service('a').replace('runtime: vllm', spec)}"
+    ignored = [str(note) for note in translated(text).notes if note.kind == NoteKind.IGNORED]
+    assert len(ignored) == 1 and ignored[0].endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        (
+            "cacheTypeK: q8_0, cacheTypeV: q8_0",
+            "kvCacheDtype: fp8  # spec.cacheTypeK, the nearest that podsim knows to q8_0",
+        ),
+        (
+            "args: [-ctk, q8_0]",
+            "kvCacheDtype: fp8  # -ctk in spec.args, the nearest that podsim knows to q8_0",
+        ),
+        (
+            "runtime: vllm, vllmConfig: {quantization: bitsandbytes}",
+            "weightDtype: int4  # spec.vllmConfig.quantization, the nearest that podsim knows to "
+            "bitsandbytes",
+        ),
+        ("runtime: vllm, args: [--quantization=awq]", "weightDtype: int4  # --quantization in"),
+    ],
+)
+def test_a_format_that_is_only_the_nearest_is_called_so(spec: str, line: str):
+    """q8_0 stood beside fp8 as if they were the same format."""
+    text = f"{MODEL}{service('a').replace('runtime: vllm', spec)}"
+    assert line in translated(text).scenario
+
+
+def test_the_disk_that_a_load_is_computed_with_is_written_down():
+    """A load of a minute rested on a bandwidth that stood nowhere in the scenario."""
+    text = TWO.replace("runtime: vllm", "runtime: llamacpp") + pool(members("a", "b"))
+    line = "a: {swap: {method: llamacpp, disk: 1GB/s}}  # from the weights; disk: assumed"
+    assert line in translated(text).scenario

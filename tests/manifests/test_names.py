@@ -2,7 +2,8 @@
 
 import pytest
 
-from sim.manifests.names import Format, gpu_named, model_named, scenario_name, weight_format
+from sim.manifests.names import gpu_named, model_named, scenario_name
+from sim.scenario.dtypes import Format, weight_format
 
 
 @pytest.mark.parametrize(

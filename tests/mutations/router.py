@@ -13,7 +13,7 @@ CLIENTS = "tests/workload/test_clients.py"
 FAULTS = (
     Fault(
         "one-capability",
-        "sim/router/routes.py",
+        "sim/scenario/matching.py",
         "any(wanted <= set(backends[name].capabilities)",
         "all(wanted <= set(backends[name].capabilities)",
         "a rule needs the capabilities of all its backends",

@@ -9,7 +9,8 @@ import pytest
 
 from sim.content import Node, Prompt
 from sim.request import Request
-from sim.router.routes import Routes, fits
+from sim.router.routes import Routes
+from sim.scenario.matching import fits
 from sim.scenario.routing import Router
 from sim.scenario.schema import Backend
 

@@ -159,6 +159,27 @@ def test_every_number_has_a_source() -> None:
     assert min(len(gpus()), len(models())) >= 12
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("q4_k_m", "got 'q4_k_m'; q4_0 stands in for it"),
+        ("Q5_K_M", "got 'Q5_K_M'; q8_0 stands in for it"),
+        ("q6_k", "got 'q6_k'; q8_0 stands in for it"),
+        ("awq", "got 'awq'; podsim calls it int4"),
+        ("[q4_0]", "got a list"),
+        ("q9", "got 'q9'"),
+    ],
+)
+def test_a_format_of_weights_that_has_a_stand_in_is_told_it(
+    faults: Lines, written: str, said: str
+) -> None:
+    """Whoever has a file in a K-quant would have to find out which format comes near."""
+    engine = f"engines.small={{model: qwen3-8b, gpu: h100, weightDtype: {written}}}"
+    (line,) = faults(GOOD, [engine])
+    assert "engines.small.weightDtype: must be " in line
+    assert line.endswith(said)
+
+
 def test_a_model_that_does_not_fit_is_refused_with_the_arithmetic() -> None:
     """A pod without a KV block would reject every request, and nobody would know why."""
     with pytest.raises(ScenarioError) as caught:

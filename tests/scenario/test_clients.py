@@ -33,6 +33,11 @@ SERVED = GOOD.replace("kvBlocks: 100", "model: qwen, kvBlocks: 100")
         ),
         (
             GOOD,
+            "retry.on=503",
+            "retry.on: must be a list such as [503]; got 503",
+        ),
+        (
+            GOOD,
             "retry.on=[200]",
             "retry.on.0: must be a whole number such as 400, from 400 to 599; got 200",
         ),

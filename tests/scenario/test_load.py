@@ -99,7 +99,7 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
         ("name: good", "name: good\nvariant: x", "2:1: variant: unknown key 'variant'; "
          "did you mean 'variants'?"),
         ("name: good", "name: good\nseeds: []", "2:8: seeds: must have at least 1 entry; got 0"),
-        ("name: good", "name: good\nseeds: 3", "2:8: seeds: must be a list; got 3"),
+        ("name: good", "name: good\nseeds: 3", "2:8: seeds: must be a list such as [3]; got 3"),
         ("name: good", "name: good\nseeds: [3, 4, 3]", "2:8: seeds: seed 3 stands here twice: its "
          "runs would count double"),
         ("name: good", "name: good\nseeds: [1, -1]", "2:12: seeds.1: must be a whole number such "

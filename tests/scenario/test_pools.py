@@ -152,6 +152,19 @@ def test_run_and_validate_say_the_same(tmp_path: Path, verb: str, what: str) -> 
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_a_setting_of_a_pool_that_is_not_there_is_told_the_nearest(
+    loaded: Loaded, faults: Lines
+) -> None:
+    """A slip in the name of a pool began another one, whose members were then missing."""
+    setting = "pools.deks.swapBudget=2m"
+    assert faults(DESK, [setting]) == [
+        f"--set {setting}: pools.deks.swapBudget: no pool 'deks' here; did you mean 'desk'?"
+    ]
+    text = DESK.replace("\n  other: {engine", "\n  spare: {engine: small}\n  other: {engine", 1)
+    second = loaded(text, ["pools.attic={members: {spare: {load: 1s}}}"])
+    assert list(second.variants[0].pools) == ["desk", "attic"]
+
+
 def test_faults_of_pools_are_told_at_once(faults: Lines) -> None:
     """The user would mend one fault, run again, and find the next."""
     text = changed(

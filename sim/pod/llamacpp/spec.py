@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario import catalog
+from sim.scenario import catalog, footprint
 from sim.scenario.engine import Engine
 from sim.scenario.fields import STARVED, Bytes, PositiveBytes, PositiveTokens, real, refuse, whole
 
@@ -109,18 +109,28 @@ class LlamaCpp(Engine):
         """Tokens of KV of all slots together, as given or what the GPUs' memory leaves.
 
         Raises ``ScenarioError`` as ``sim.scenario.catalog.kv_tokens`` does, when
-        a slot would have none, and when nobody says what a token of KV takes in
-        host memory.
+        a slot would have none, when nobody says what a token of KV takes in host
+        memory, and when the weights alone exceed the memory of the GPUs.
         """
         catalog.check_names(self, gpu_only=self.ctx_size is not None)
         self.host_tokens()
         if self.ctx_size is not None:
+            footprint.check_weights(self)
             return self.ctx_size
         tokens = math.floor(catalog.kv_tokens(self))
         if self._share(tokens) < LEAST_CONTEXT:
             message = catalog.does_not_fit(self, f"for the contexts of {self.slots} slots")
             raise ScenarioError([Fault("engine", 0, 0, "", message)])
         return tokens
+
+    @property
+    def kv_token_bytes(self) -> float | None:
+        """As given; see ``Engine``."""
+        return self.kv_per_token
+
+    def doubts(self) -> list[Fault]:
+        """A ctxSize that does not fit: llama-server may leave layers or KV on the host."""
+        return [] if self.kv_derived else footprint.overcommitment(self, "ctxSize")
 
     def slot_tokens(self) -> int:
         """Tokens of context of one slot."""

@@ -1,0 +1,91 @@
+"""What may be simulated and is hardly meant: pools that never swap, requests nobody serves."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sim.errors import Fault
+from sim.scenario.matching import backends_of, fits, matches
+from sim.scenario.nodes import Mapping, Path, fault, nearest
+from sim.scenario.reach import direct_backend, engines_of
+from sim.scenario.routing import Router
+from sim.scenario.schema import Scenario
+from sim.scenario.suggest import nearest as nearest_name
+from sim.scenario.swap import swap_times
+
+_WILDCARDS = "*?["
+
+
+def doubts(scenario: Scenario, root: Mapping) -> list[Fault]:
+    """Warnings about ``scenario``, which has no faults, where ``root`` says it."""
+    found = [*_pools(scenario), *_unrouted(scenario)]
+    return [fault(nearest(root, path).place, path, message) for path, message in found]
+
+
+def _pools(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Pools that cannot do what they are for."""
+    for name, pool in scenario.pools.items():
+        engines = engines_of(scenario, pool)
+        times = {each: swap_times(pool.members[each], engines[each]) for each in engines}
+        for doubt in pool.doubts(times):
+            yield ("pools", name, *doubt.path.split(".")), doubt.message
+
+
+def _unrouted(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Requests that no rule takes where there is no default route."""
+    if scenario.router.default_route is not None:
+        return
+    for name, workload in scenario.workloads.items():
+        if direct_backend(workload) is not None:
+            continue
+        written = getattr(workload, "headers", {})
+        headers = {header.lower(): value for header, value in written.items()}
+        for model in dict.fromkeys(getattr(workload, "asks_for", tuple)()):
+            if not _is_routed(scenario, model, headers):
+                path = ("workloads", name, *_key(workload, model))
+                yield path, _no_route(scenario, model)
+
+
+def _is_routed(scenario: Scenario, model: str, headers: dict[str, str]) -> bool:
+    router = scenario.router
+    if router.default_route_strategy == "BackendNameMatch" and model in scenario.backends:
+        return True
+    return any(
+        matches(rule.match, model, headers) and backends_of(rule, scenario.backends)
+        for rule in router.rules
+    )
+
+
+def _key(workload: Any, model: str) -> Path:
+    """Where a workload says that it asks for ``model``; rows are not told apart."""
+    if model in getattr(workload, "fallback_models", ()):
+        return ("fallbackModels",)
+    return ("model",) if model and model == getattr(workload, "model", None) else ()
+
+
+def _no_route(scenario: Scenario, model: str) -> str:
+    requests = f"requests for {model!r}" if model else "requests that name no model"
+    said = f"no rule takes {requests}: they get 503 no_route"
+    if _is_known(scenario.router, model):
+        return f"{said}; rules that would take the model want other headers or capabilities"
+    known = _models_named(scenario)
+    if not model:
+        return f"{said}; give model, such as {known[0]}" if known else said
+    near = nearest_name(model, known)
+    if near is not None:
+        return f"{said}; did you mean {near!r}?"
+    return f"{said}; rules are for {', '.join(known)}" if known else said
+
+
+def _is_known(router: Router, model: str) -> bool:
+    """Whether a rule would take the model, were it for nothing else."""
+    globs = [rule.match.models for rule in router.rules]
+    return any(not each or any(fits(model, glob) for glob in each) for each in globs)
+
+
+def _models_named(scenario: Scenario) -> list[str]:
+    """The models that a request may ask for, those behind wildcards aside."""
+    globs = [glob for rule in scenario.router.rules for glob in rule.match.models]
+    named = [glob for glob in globs if not set(glob) & set(_WILDCARDS)]
+    if scenario.router.default_route_strategy == "BackendNameMatch":
+        named += scenario.backends
+    return list(dict.fromkeys(named))

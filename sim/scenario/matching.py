@@ -1,0 +1,41 @@
+"""Which requests a rule takes, and whether it has backends for them (router and pools, 5)."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+from sim.scenario.routing import CLASSIFICATION_HEADER, COMPLEXITY_HEADER, Match, Rule
+from sim.scenario.schema import Backend
+
+
+def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
+    """The backends of a rule, in order; none if not one of them can do all that it requires."""
+    wanted = set(rule.match.required_capabilities)
+    able = any(wanted <= set(backends[name].capabilities) for name in rule.backends)
+    return rule.backends if able else ()
+
+
+def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request for ``model`` with ``headers``, names in lower case, is meant.
+
+    Capabilities are those of backends and no matter of the request. Capital
+    letters of a request's classification or complexity do not count.
+    """
+    wanted = {name.lower(): value for name, value in match.headers.items()}
+    classification = headers.get(CLASSIFICATION_HEADER, "").lower()
+    complexity = headers.get(COMPLEXITY_HEADER, "").lower()
+    return (
+        (not match.models or any(fits(model, glob) for glob in match.models))
+        and all(headers.get(name) == value for name, value in wanted.items())
+        and (not match.data_classification or classification in match.data_classification)
+        and match.task_complexity in (None, complexity)
+    )
+
+
+def fits(model: str, glob: str) -> bool:
+    """Whether ``model`` fits ``glob`` as LLMKube reads it (Go's ``path.Match``).
+
+    A wildcard ends at a slash: ``qwen*`` is not ``qwen/qwen3``. The missing
+    model fits ``*`` only.
+    """
+    parts, globs = model.split("/"), glob.replace("[^", "[!").split("/")
+    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
