@@ -22,7 +22,7 @@ SCENARIO = fleet({"kind": "script", "rows": ROWS}, {"kind": "round-robin"})
         ({"seeds": (1.5,)}, "seeds: must be whole numbers .*; got 1.5"),
         ({"seeds": "12"}, "seeds: must be whole numbers .*; got '1'"),
         ({"seeds": (True,)}, "seeds: must be whole numbers .*; got True"),
-        ({"seeds": 3}, "seeds: must be a list such as [3]; got 3"),
+        ({"seeds": 3}, "seeds: must be a list; got 3"),
         ({"seeds": (1, 1)}, r"seeds: must be distinct; got \[1, 1\]"),
         ({"seeds": ()}, "seeds: must name at least one seed"),
         ({"jobs": 0}, "jobs: must be a whole number from 1; got 0"),
