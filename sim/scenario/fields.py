@@ -248,10 +248,12 @@ Probability: TypeAlias = Annotated[float, real(0.0, 1.0)]
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
 DOTTED_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9.-]*$"
+HEADER_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 
 PATTERNS_IN_WORDS: Final[Mapping[str, str]] = {
     NAME_PATTERN: "letters, digits and hyphens, a letter or a digit first",
     DOTTED_PATTERN: "letters, digits, dots and hyphens, a letter or a digit first",
+    HEADER_PATTERN: "the name of a header such as x-team, without spaces and colons",
 }
 
 MAX_NAME: Final = 63
@@ -263,5 +265,8 @@ DottedName: TypeAlias = Annotated[
     str, StringConstraints(pattern=DOTTED_PATTERN, max_length=MAX_NAME)
 ]
 """As ``Name``, dots allowed: for what is never part of a path, such as models and variants."""
+
+HeaderName: TypeAlias = Annotated[str, StringConstraints(pattern=HEADER_PATTERN, max_length=200)]
+"""A header of HTTP; capital letters do not count."""
 
 Text: TypeAlias = Annotated[str, Field(max_length=10_000)]

@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from sim.scenario.fields import (
     Duration,
+    HeaderName,
     Model,
     Name,
     PollInterval,
@@ -20,10 +21,6 @@ from sim.scenario.fields import (
 CLASSIFICATION_HEADER: Final = "x-llmkube-classification"
 COMPLEXITY_HEADER: Final = "x-llmkube-task-complexity"
 TEAM_HEADER: Final = "x-llmkube-team"
-HEADER_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
-
-HeaderName: TypeAlias = Annotated[str, StringConstraints(pattern=HEADER_PATTERN, max_length=200)]
-"""A header of HTTP; capital letters do not count."""
 
 Label: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 

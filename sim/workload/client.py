@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.request import Request
-from sim.scenario.fields import Model, Name, PositiveDuration, Text, count, refuse
-from sim.scenario.routing import HeaderName, Label
+from sim.scenario.fields import HeaderName, Model, Name, PositiveDuration, Text, count, refuse
+from sim.scenario.routing import Label
 from sim.workload.errand import Errand, Habits
 from sim.workload.retry import Retries
 

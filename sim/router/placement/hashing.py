@@ -10,17 +10,12 @@ from xxhash import xxh3_64_intdigest
 
 from sim.request import RequestView
 from sim.router.views import PodAdded, PodRemoved
-from sim.scenario.fields import whole
+from sim.scenario.fields import HeaderName, whole
 
 HASH_SPACE: Final = 2**64
 
-HeaderName: TypeAlias = Annotated[
-    str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", max_length=256, to_lower=True)
-]
-"""The name of an HTTP header, in lower case once read."""
-
 SessionHeaders: TypeAlias = Annotated[
-    tuple[HeaderName, ...],
+    tuple[Annotated[HeaderName, StringConstraints(to_lower=True)], ...],
     Field(
         description="Request headers that name the session; the first one that a request "
         "carries decides. Without any of them the workload's own session key does."
