@@ -10,7 +10,7 @@ from sim.scenario.footprint import Footprint, footprint, gib, taken_in_words
 from sim.scenario.load import ScenarioSet
 from sim.scenario.pool import Pool
 from sim.scenario.presets import sourced_step_time, weight_dtype
-from sim.scenario.routing import Rule
+from sim.scenario.routing import Router, Rule
 from sim.scenario.schema import Scenario
 from sim.scenario.swap import swap_times
 
@@ -25,7 +25,10 @@ def describe(scenarios: ScenarioSet) -> dict[str, Any]:
         "scenario": scenarios.name,
         "scenario_hash": scenarios.scenario_hash,
         "seeds": list(scenarios.seeds),
-        "variants": [_variant(variant) for variant in scenarios.variants],
+        "variants": [
+            _variant(variant) | {"other_settings": _unlike(scenarios.variants[0], variant)}
+            for variant in scenarios.variants
+        ],
         "warnings": list(scenarios.warnings),
     }
 
@@ -42,6 +45,8 @@ def as_text(found: dict[str, Any]) -> str:
     for variant in found["variants"]:
         blocks = list(_blocks(variant))
         differing = [block for block in blocks if block not in first]
+        if variant["other_settings"]:
+            differing.append([f"  other settings of {', '.join(variant['other_settings'])}"])
         name = f"variant {variant['variant']}" if variant["variant"] else "no variants"
         if first:
             other = found["variants"][0]["variant"]
@@ -51,6 +56,19 @@ def as_text(found: dict[str, Any]) -> str:
         first = first or blocks
     lines += [f"warning: {warning}" for warning in found["warnings"]]
     return "\n".join(lines)
+
+
+def _unlike(first: Scenario, scenario: Scenario) -> list[str]:
+    """What differs from the first variant and is not shown."""
+    others = [block for block in ("window", "slo", "events") if _differ(first, scenario, block)]
+    specs = scenario.workloads
+    return others + [
+        f"workload {name}" for name, spec in specs.items() if spec != first.workloads.get(name)
+    ]
+
+
+def _differ(first: Scenario, scenario: Scenario, block: str) -> bool:
+    return bool(getattr(first, block) != getattr(scenario, block))
 
 
 def _variant(scenario: Scenario) -> dict[str, Any]:
@@ -72,6 +90,7 @@ def _variant(scenario: Scenario) -> dict[str, Any]:
         "pools": {name: _pool(scenario, spec) for name, spec in scenario.pools.items()},
         "rules": {rule.name: _rule(rule) for rule in scenario.router.rules},
         "default_route": scenario.router.default_route,
+        "proxy": _proxy(scenario.router),
         "workloads": {name: spec.kind for name, spec in scenario.workloads.items()},
         "events": len(scenario.events),
     }
@@ -88,6 +107,17 @@ def _pool(scenario: Scenario, spec: Pool) -> dict[str, Any]:
         parts = {} if times.parts is None else {"load_parts_s": asdict(times.parts)}
         members[name] = {"load_s": times.load_s, "unload_s": times.unload_s, **parts}
     return {"members": members, "settings": settings}
+
+
+def _proxy(router: Router) -> dict[str, Any]:
+    """Its settings in effect, budgets among them."""
+    settings = router.proxy.model_dump(by_alias=True, exclude={"replicas"})
+    budgets = [each.model_dump(by_alias=True, exclude_none=True) for each in router.policy.budgets]
+    return {
+        **settings,
+        **router.metrics.model_dump(by_alias=True),
+        **({"budgets": budgets} if budgets else {}),
+    }
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -113,6 +143,7 @@ def _blocks(variant: dict[str, Any]) -> Iterator[list[str]]:
         yield [f"  pool {name}: {pool['settings']['kind']}", *members, *_wrapped(_pairs(settings))]
     for name, rule in variant["rules"].items():
         yield [line.removeprefix("  ") for line in _wrapped(f"rule {name}: {_pairs(rule)}")]
+    yield [line.removeprefix("  ") for line in _wrapped(f"proxy: {_pairs(variant['proxy'])}")]
     if variant["default_route"] is not None:
         yield [f"  default route: {variant['default_route']}"]
     for name, kind in variant["workloads"].items():

@@ -79,6 +79,7 @@ class Cluster:
             self._drain(on_tick)
         for pod in self.pods:
             pod.report()
+        self.proxy.report()
         return self._facts(window.warmup, window_end_s)
 
     # -- building -------------------------------------------------------------------------

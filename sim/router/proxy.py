@@ -110,6 +110,13 @@ class Proxy:
         for upstream in self._upstreams:
             upstream.restart()
 
+    def report(self) -> None:
+        """The run ends now: who is held has been held until here."""
+        for request in self._recorder.requests:
+            trip: Trip | None = request.trip
+            if trip is not None and trip.attempt is None:
+                trip.held_until(self._kernel.now_s)
+
     # -- pods -----------------------------------------------------------------------------
 
     def first_token(self, attempt: Attempt) -> None:

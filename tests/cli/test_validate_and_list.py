@@ -1,6 +1,7 @@
 """`podsim validate` and `podsim list`: what would be run, and what may be named."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ def test_validate_says_what_would_be_run(podsim):
         "variant round-robin\n"
         "  backend pods: 3 x round-robin, 160,000 KV tokens per pod (given)\n"
         "  rule all: backends [pods]\n"
+        "  proxy: responseHeaderTimeout 120, quarantineDuration 15, pollInterval 1\n"
         "  workload traffic: requests\n"
         "variant least-loaded: as round-robin, but\n"
         "  backend pods: 3 x least-loaded, 160,000 KV tokens per pod (given)\n"
@@ -33,6 +35,16 @@ def test_validate_shows_a_bound_that_has_been_taken_away(podsim):
     text = " ".join(result.stdout.split())
     assert "swapBudget null" in text
     assert "maxWait" not in text
+
+
+def test_validate_says_of_a_further_variant_what_is_not_as_in_the_first(podsim):
+    """A variant with another workload would pass for the same run twice."""
+    variants = "{a: {}, b: {window.warmup: 1s, workloads.traffic.outputTokens: 7}, c: {}}"
+    scenario = Path("tiny.yaml").read_text("utf-8").partition("variants:")[0]
+    Path("other.yaml").write_text(f"{scenario}variants: {variants}\n", "utf-8")
+    lines = podsim("validate", "other.yaml").stdout.splitlines()
+    at = lines.index("variant b: as a, but")
+    assert lines[at + 1 :] == ["  other settings of window, workload traffic", "variant c: as a"]
 
 
 def test_validate_shows_what_the_file_leaves_to_podsim(podsim):

@@ -292,3 +292,11 @@ def test_direct_traffic_to_a_member_that_is_not_there() -> None:
         1,
     )
     assert [row["request_id"] for row in ran.rows("hold")] == [0]
+
+
+def test_who_is_held_when_the_run_ends_has_been_held_until_then() -> None:
+    """A request that waits for its member to the end would look as if it had never waited."""
+    window = {"measure": 20.0, "drain": False}
+    ran = Ran(pooled({"a": 5, "b": 60}, ask("b", 3.0), initial="a", window=window))
+    (row,) = ran.requests
+    assert (row["status"], row["hold_s"]) == ("in_flight", 17.0)
