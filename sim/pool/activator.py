@@ -39,44 +39,30 @@ class Activator:
         budget_s = spec.swap_budget
         self._hold_s = context.header_timeout_s if budget_s is None else budget_s
         self._plans = LoadPlans(name, spec.members, context.load_s, context.streams)
-        self._slot = Slot(
-            context.kernel,
-            context.processes,
-            context.unload_s,
-            self._plans,
-            SlotTiming(
-                spec.idle_probe_interval,
-                spec.idle_probe == "always-idle",
-                spec.ready_poll_interval,
-            ),
-            self._slot_settled,
-        )
+        self._slot = self._make_slot(spec, context)
         self._belief = Belief(name, context.kernel, context.events, spec.members)
         decide = partial(Decision, spec) if decision is None else decision
         self._decision = decide(self._belief)
-        self._swaps = Swaps(
-            name,
-            context.kernel,
-            self._events,
-            self._belief,
-            self._slot,
-            SwapBound(
-                spec.swap_bound_s,
-                spec.compat.tie_order,
-                context.streams.scalar(f"pool/{name}/ties"),
-            ),
-            self._bound_reached,
-        )
+        self._swaps = self._make_swaps(name, spec, context)
+        after_s, poll_s = spec.reclaim_after, spec.reclaim_poll_s
         self._reclaim = ReclaimClock(
-            context.kernel,
-            spec.reclaim_after,
-            spec.reclaim_poll_s,
-            self._unwanted,
-            self._reclaim_default,
+            context.kernel, after_s, poll_s, self._unwanted, self._reclaim_default
         )
         self._wake = context.streams.scalar(f"pool/{name}/wake")
         self._checked_s = 0.0  # when the belief was last compared with the slot
         self._rounds = Rounds(self._belief.waits, self._act)
+
+    def _make_slot(self, spec: ExclusiveSlot, context: PoolContext) -> Slot:
+        always_idle = spec.idle_probe == "always-idle"
+        timing = SlotTiming(spec.idle_probe_interval, always_idle, spec.ready_poll_interval)
+        kernel, processes, unload_s = context.kernel, context.processes, context.unload_s
+        return Slot(kernel, processes, unload_s, self._plans, timing, self._slot_settled)
+
+    def _make_swaps(self, name: str, spec: ExclusiveSlot, context: PoolContext) -> Swaps:
+        ties = context.streams.scalar(f"pool/{name}/ties")
+        bound = SwapBound(spec.swap_bound_s, spec.compat.tie_order, ties)
+        belief, slot, events = self._belief, self._slot, context.events
+        return Swaps(name, context.kernel, events, belief, slot, bound, self._bound_reached)
 
     # -- the proxy ------------------------------------------------------------------------
 
