@@ -13,7 +13,7 @@ from sim.pool.idleness import Idleness
 from sim.pool.llamaswap_spec import LlamaSwapPool
 from sim.pool.loading import LoadPlans
 from sim.pool.rounds import Rounds
-from sim.pool.runner import Runner, State, Told
+from sim.pool.runner import State, Told, runners
 from sim.ports import Activation, PoolContext, PoolEvent
 from sim.registry import family
 from sim.request import PoolError
@@ -44,18 +44,7 @@ class LlamaSwap:
         self._kernel = context.kernel
         self._events = context.events
         self._plans = LoadPlans(name, spec.health_checked(), context.load_s, context.streams)
-        told = Told(self._loaded, self._stopped)
-        self._runners = {
-            member: Runner(
-                context.kernel,
-                member,
-                context.processes[member],
-                context.unload_s[member],
-                self._plans,
-                told,
-            )
-            for member in spec.members
-        }
+        self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
         self._unloads = {
             member: tuple(other for other in spec.members if spec.unloads(member, other))
             for member in spec.members

@@ -17,7 +17,7 @@ from sim.pool.loading import LoadPlans
 from sim.pool.memory import Memory
 from sim.pool.ollama_spec import OllamaPool
 from sim.pool.rounds import Rounds
-from sim.pool.runner import Runner, State, Told
+from sim.pool.runner import State, Told, runners
 from sim.ports import Activation, PoolContext, PoolEvent
 from sim.registry import family
 from sim.request import PoolError
@@ -48,18 +48,7 @@ class Ollama:
         self._kernel = context.kernel
         self._events = context.events
         self._plans = LoadPlans(name, spec.limited(), context.load_s, context.streams)
-        told = Told(self._loaded, self._stopped)
-        self._runners = {
-            member: Runner(
-                context.kernel,
-                member,
-                context.processes[member],
-                context.unload_s[member],
-                self._plans,
-                told,
-            )
-            for member in spec.members
-        }
+        self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
         self._keep_alive_s = {member: spec.keep_alive_s(member) for member in spec.members}
         self._memory = Memory(
             context.kernel, spec.memory, context.resident_bytes, spec.vram_recovery, self._settled

@@ -8,7 +8,7 @@ from math import inf
 from sim.kernel import Kernel, Order
 from sim.pool.drain import Drain
 from sim.pool.loading import Loading, LoadPlans
-from sim.ports import ProcessPort
+from sim.ports import PoolContext, ProcessPort
 
 
 class State(Enum):
@@ -128,3 +128,11 @@ class Runner:
     def _stopped(self) -> None:
         self.state = State.DOWN
         self._told.stopped(self._member)
+
+
+def runners(context: PoolContext, plans: LoadPlans, told: Told) -> dict[str, Runner]:
+    """One for each member of a pool."""
+    return {
+        member: Runner(context.kernel, member, process, context.unload_s[member], plans, told)
+        for member, process in context.processes.items()
+    }
