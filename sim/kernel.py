@@ -86,13 +86,18 @@ class Kernel(simpy.Environment):
 
         self.at(max(instant(time_s), self.now_s), order, run)
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether anything is due within the tolerance of the present instant."""
+        heap = self._heap
+        return bool(heap) and heap[0][0] < self.now_s + BOUNDARY_TOLERANCE_S
+
     def postponed(self, order: int, callback: Callback) -> bool:
         """Put ``callback``, whose turn it is, behind what is due before it; False if nothing is.
 
         What is due before it belongs to the present instant and has a lower ``order``.
         """
-        heap = self._heap
-        if not heap or heap[0][0] >= self.now_s + BOUNDARY_TOLERANCE_S:
+        if not self.is_crowded:
             return False
         if self._looked == (self.now_s, order):
             return False  # all else at this instant: nothing was due the last time

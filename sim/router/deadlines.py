@@ -37,13 +37,11 @@ class Deadlines:
         """Answer for the first in the queue, drop those that need no deadline any more."""
         queue = self._queues[timeout_s]
         attempt = queue.popleft()
-        while queue and _settled(queue[0]):
+        while queue:
+            following = queue[0]
+            if following.first_token_s is None and following.end_s is None:
+                self._await(following, timeout_s)
+                break
             queue.popleft()
-        if queue:
-            self._await(queue[0], timeout_s)
-        if not _settled(attempt):
+        if attempt.first_token_s is None and attempt.end_s is None:
             self._missed(attempt)
-
-
-def _settled(attempt: Attempt) -> bool:
-    return attempt.first_token_s is not None or attempt.end_s is not None

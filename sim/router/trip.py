@@ -41,8 +41,8 @@ class Trip:
         self, place: Place, now_s: float, proxy: str, listener: AttemptListener
     ) -> Attempt:
         """The attempt that leaves for the place that the present backend's policy has chosen."""
-        self.held_until(now_s)
         request, upstream, pod = self.request, self.upstream, place.pod
+        request.hold_s += now_s - self.started_s
         attempt = self.attempt = Attempt(
             request,
             len(request.attempts) + 1,

@@ -71,7 +71,8 @@ class Clients:
     """The clients of one workload."""
 
     def __init__(self, spec: ClientSpec, context: WorkloadContext) -> None:
-        self._context = context
+        self._kernel = context.kernel
+        self._proxy = context.proxy
         self._priority = spec.priority
         self._model = spec.model or ""
         self._headers = tuple(spec.headers.items())
@@ -87,18 +88,19 @@ class Clients:
 
         ``request.on_end`` is called once, when no further try will be made.
         """
-        again = partial(self.send, request, priority, patience_s)
-        if self._context.kernel.postponed(Order.ARRIVAL, again):
-            return  # a step or a fault of this very instant is still to come
+        kernel = self._kernel
+        if kernel.is_crowded:
+            again = partial(self.send, request, priority, patience_s)
+            if kernel.postponed(Order.ARRIVAL, again):
+                return  # a step or a fault of this very instant is still to come
         request.model = request.model or self._model
         request.headers = request.headers or self._headers
         request.priority = self._priority if priority is None else priority
         if self._habits is not None:
             Errand(self._habits, request, min(patience_s, self._patience_s)).begin()
             return
-        proxy, kernel = self._context.proxy, self._context.kernel
         waits_s = patience_s if patience_s < self._waits_s else self._waits_s
         if waits_s < inf:
-            leave = partial(proxy.cancel, request)
+            leave = partial(self._proxy.cancel, request)
             kernel.at_instant(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)
-        proxy.submit(request)
+        self._proxy.submit(request)

@@ -51,8 +51,8 @@ FAULTS = (
     Fault(
         "hasty-arrivals",
         "sim/workload/client.py",
-        "if self._context.kernel.postponed(Order.ARRIVAL, again):",
-        "if self._context.kernel.postponed(Order.WINDOW, again):",
+        "if kernel.postponed(Order.ARRIVAL, again):",
+        "if kernel.postponed(Order.WINDOW, again):",
         "a request overtakes the end of a step at its instant",
         (f"{INSTANTS}::test_the_last_request_ends_when_another_member_is_asked_for",),
     ),
