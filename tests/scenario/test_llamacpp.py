@@ -60,7 +60,7 @@ def test_the_context_follows_from_the_hardware() -> None:
     spec = server(gpu="rtx-4090", model="llama-3.1-8b")
     assert spec.kv_derived
     weights = models()["llama-3.1-8b"].weights_bytes()
-    assert spec.kv_tokens() == int((0.92 * 23.5 * GIB - weights - 4 * GIB) / 131_072)
+    assert spec.kv_tokens() == int((0.92 * 23.5 * GIB - weights - GIB) / 131_072)
     assert not server(ctx_size=8).kv_derived
 
 
@@ -112,7 +112,7 @@ CODER = "gpu: rtx-4090, model: qwen2.5-coder-32b, weightDtype: q4_0"
 def test_a_context_beyond_the_card_is_doubted_with_the_sum(loaded: Loaded) -> None:
     """A server that leaves layers on the host would be simulated as if all were on the GPU."""
     assert loaded(written(f"{CODER}, ctxSize: 16384")).warnings == (
-        "f.yaml:4:96: engines.small.ctxSize: needs 17.2 GiB of weights + 4.0 GiB of KV + 4.0 GiB "
+        "f.yaml:4:96: engines.small.ctxSize: needs 17.2 GiB of weights + 4.0 GiB of KV + 1.0 GiB "
         "of workspace; 0.92 x 23.5 GiB of rtx-4090 are there: podsim assumes that all of it is on "
         "the GPU",
     )
@@ -138,5 +138,5 @@ def test_a_context_whose_bytes_are_given_is_doubted_too(loaded: Loaded) -> None:
     """A model that the catalogue does not know would be of any size at all."""
     keys = "gpu: rtx-4090, weights: 17GiB, kvPerToken: 1MiB, ctxSize: 4096, cacheRam: 0"
     (warning,) = loaded(written(keys)).warnings
-    assert "17.0 GiB of weights + 4.0 GiB of KV + 4.0 GiB of workspace" in warning
+    assert "17.0 GiB of weights + 4.0 GiB of KV + 1.0 GiB of workspace" in warning
     assert loaded(written(f"{keys}, workspace: 256MiB")).warnings == ()

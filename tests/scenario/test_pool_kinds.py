@@ -110,13 +110,13 @@ def test_the_memory_of_a_member_follows_from_its_engine(loaded: Loaded) -> None:
         (
             "ollama",
             ["memory: 16GiB"],
-            "f.yaml:9:18: pools.desk.members.a: takes 23.8 GiB, more than the memory of the pool, "
+            "f.yaml:9:18: pools.desk.members.a: takes 20.8 GiB, more than the memory of the pool, "
             "16.0 GiB; nothing is offloaded to the host",
         ),
         (
             "ollama",
             ["memory: 24GiB", "initial: [a, b]"],
-            "f.yaml:12:14: pools.desk.initial: take 47.5 GiB together, more than the memory "
+            "f.yaml:12:14: pools.desk.initial: take 41.5 GiB together, more than the memory "
             "of the pool",
         ),
         (

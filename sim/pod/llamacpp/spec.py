@@ -33,6 +33,10 @@ class LlamaCpp(Engine):
         default=None,
         description="Tokens of KV of all slots together; derived from gpu and model when missing.",
     )
+    workspace: Bytes = Field(
+        default=2.0**30,
+        description="Bytes per GPU for compute buffers and the CUDA context; an assumption.",
+    )
     kv_unified: bool = Field(
         default_factory=lambda data: data.get("parallel") is None,
         description="One pool of KV for all slots, each of which may use all of it; otherwise a "
