@@ -55,7 +55,8 @@ class Cluster:
         self._workloads = self._make_workloads(directory)
         self._unfinished = len(self._workloads)
         ticking = sum(way.policy.tick_interval_s is not None for way in ways)
-        self._periodic = 1 + ticking  # polls, ticks
+        sampling = sum(pool.samples_for_ever for pool in scenario.pools.values())
+        self._periodic = 1 + ticking + sampling  # polls, ticks, looks whether pools are idle
         self._opened: tuple[PodTotals, ...] = ()
         self._closed: tuple[PodTotals, ...] = ()
 
@@ -129,7 +130,7 @@ class Cluster:
             self.kernel.stop()
 
     def _watch(self) -> Process:
-        """Look once an hour of simulated time whether anything is left but polls and ticks."""
+        """Look once an hour of simulated time whether anything is left but what never ends."""
         hours = 1
         while True:
             yield self.kernel.sleep_until(hours * WATCH_S, Order.OBSERVATION)

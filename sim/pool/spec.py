@@ -173,6 +173,11 @@ class ExclusiveSlot(Pool):
         return self.swap_policy == "reclaim"
 
     @property
+    def samples_for_ever(self) -> bool:
+        """Reclaim looks whether the resident is idle, unless it is told."""
+        return self.reclaims and self.reclaim_poll_s > 0
+
+    @property
     def reclaim_poll_s(self) -> float:
         """Seconds between two looks whether the resident is idle; 0 is exact."""
         if self.reclaim_poll is None:

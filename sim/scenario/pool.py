@@ -53,6 +53,11 @@ class Pool(Model):
         return False
 
     @property
+    def samples_for_ever(self) -> bool:
+        """Whether one event of its own is always pending: a look at its members now and then."""
+        return False
+
+    @property
     def router_side(self) -> RouterSide:
         """How the router treats the members."""
         return RouterSide()

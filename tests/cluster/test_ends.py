@@ -7,7 +7,7 @@ import pytest
 import sim
 from sim.errors import InvariantError
 from sim.pod.pod import Pod
-from tests.cluster.scenarios import fleet
+from tests.cluster.scenarios import ask, fleet, pooled
 
 ROWS = [{"arrival": 0.0, "promptTokens": 1000, "outputTokens": 11}] * 4
 
@@ -49,6 +49,18 @@ def test_a_lost_request_is_an_error_and_not_a_quiet_end(monkeypatch: pytest.Monk
     monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
     with pytest.raises(InvariantError, match=r"nothing is left to happen.*4 requests"):
         sim.run(script(ROWS))
+
+
+def test_a_lost_request_does_not_hang_a_pool_that_looks_for_idle_members(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The samples of reclaim would pass for something that is still to happen, for ever."""
+    monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
+    scenario = pooled({"a": 1, "b": 1}, ask("a", 0.0), swapPolicy="reclaim", default="a")
+    scenario["pools"]["desk"]["reclaimPoll"] = 30
+    scenario["router"]["proxy"] = {"responseHeaderTimeout": None}
+    with pytest.raises(InvariantError, match=r"nothing is left to happen.*1 requests"):
+        sim.run(scenario)
 
 
 @pytest.mark.parametrize(("warmup_s", "tokens"), [(0.0, 3), (1.0, 1)])

@@ -4,14 +4,14 @@ from itertools import combinations
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from sim.pool.runner import State
 from tests.engine.strategies import many
 from tests.pool.harness import Desk, Pod
-from tests.pool.test_pool_machine import in_flight, loads, members, sometimes, steps_s
+from tests.pool.machine import MEMBERS, Whatever, loads, members, sometimes, steps_s
+from tests.pool.test_pool_machine import in_flight
 
-MEMBERS = "abc"
 GB = 1e9
 
 at_start = st.lists(members, max_size=1).map(tuple)
@@ -71,16 +71,12 @@ fair = st.fixed_dictionaries(
 )
 
 
-class AnyKind(RuleBasedStateMachine):
-    """Everything is asked for at the present instant, and happens when time goes on."""
+class AnyKind(Whatever):
+    """What is asked of every kind, and what they all must keep to."""
 
     def begin(self, times: Any, parallel: int | None, **options: Any) -> None:
         self.desk = Desk(times, header_timeout_s=2.2, parallel=parallel, **options)
         self.since_restart = 0  # how many clients there were
-
-    @property
-    def now_s(self) -> float:
-        return self.desk.kernel.now_s
 
     @rule(
         wanted=st.lists(members, min_size=1, max_size=2, unique=True),
@@ -94,33 +90,6 @@ class AnyKind(RuleBasedStateMachine):
         leaves_s = None if patience_s is None else self.now_s + patience_s
         for _ in range(times):
             self.desk.ask(self.now_s, *wanted, service_s=service_s, leaves_s=leaves_s)
-
-    @rule(member=members, service_s=st.sampled_from([0.1, 2.2]))
-    def ask_past_the_router(self, member: str, service_s: float) -> None:
-        self.desk.direct(self.now_s, member, service_s)
-
-    @rule(member=members)
-    def lose(self, member: str) -> None:
-        self.desk.lose(self.now_s, member)
-
-    @rule(member=members, after_s=st.sampled_from([0.1, 0.3, 2.0]))
-    def fail_the_next_load(self, member: str, after_s: float) -> None:
-        self.desk.pool.fail_loads(member, after_s, 1)
-
-    @rule()
-    def restart(self) -> None:
-        self.desk.pool.restart()
-        self.since_restart = len(self.desk.clients)
-
-    @rule(step_s=steps_s)
-    def go_on(self, step_s: float) -> None:
-        self.desk.run(self.now_s + step_s)
-
-    @rule()
-    def go_on_to_the_next_event(self) -> None:
-        next_s = self.desk.kernel.next_s()
-        if next_s < 1e6:
-            self.desk.run(next_s + 1e-7)
 
     @property
     def attempts(self) -> Any:

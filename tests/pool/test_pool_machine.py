@@ -3,21 +3,12 @@
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from sim.kernel import BOUNDARY_TOLERANCE_S
 from tests.engine.strategies import many
 from tests.pool.harness import Client, Desk
-
-MEMBERS = "abc"
-steps_s = st.sampled_from([0.1, 0.2, 0.3, 0.7, 1.0, 1.1, 2.2, 5.0, 20.0])
-members = st.sampled_from(MEMBERS)
-loads = st.tuples(st.sampled_from([0.0, 0.3, 1.1, 6.0]), st.sampled_from([0.0, 0.1, 2.2]))
-
-
-def sometimes(strategy: st.SearchStrategy[Any], otherwise: Any) -> st.SearchStrategy[Any]:
-    return st.one_of(st.just(otherwise), st.just(otherwise), strategy)
-
+from tests.pool.machine import MEMBERS, Whatever, loads, members, sometimes, steps_s
 
 options = st.fixed_dictionaries(
     {
@@ -45,8 +36,8 @@ options = st.fixed_dictionaries(
 )
 
 
-class PoolMachine(RuleBasedStateMachine):
-    """Everything is asked for at the present instant, and happens when time goes on."""
+class PoolMachine(Whatever):
+    """A model pool: whom it grants, holds and skips."""
 
     @initialize(
         times=st.fixed_dictionaries(dict.fromkeys(MEMBERS, loads)),
@@ -62,10 +53,6 @@ class PoolMachine(RuleBasedStateMachine):
         self.desk = Desk(times, header_timeout_s=2.2, seed=seed, **chosen)
         self.since_restart = 0  # how many clients there were
 
-    @property
-    def now_s(self) -> float:
-        return self.desk.kernel.now_s
-
     @rule(
         wanted=st.lists(members, min_size=1, max_size=2, unique=True),
         if_idle=st.booleans(),
@@ -77,33 +64,6 @@ class PoolMachine(RuleBasedStateMachine):
     ) -> None:
         leaves_s = None if patience_s is None else self.now_s + patience_s
         self.desk.ask(self.now_s, *wanted, if_idle=if_idle, service_s=service_s, leaves_s=leaves_s)
-
-    @rule(member=members, service_s=st.sampled_from([0.1, 2.2]))
-    def ask_past_the_router(self, member: str, service_s: float) -> None:
-        self.desk.direct(self.now_s, member, service_s)
-
-    @rule(member=members)
-    def lose(self, member: str) -> None:
-        self.desk.lose(self.now_s, member)
-
-    @rule(member=members, after_s=st.sampled_from([0.1, 0.3, 2.0]))
-    def fail_the_next_load(self, member: str, after_s: float) -> None:
-        self.desk.pool.fail_loads(member, after_s, 1)
-
-    @rule()
-    def restart(self) -> None:
-        self.desk.pool.restart()
-        self.since_restart = len(self.desk.clients)
-
-    @rule(step_s=steps_s)
-    def go_on(self, step_s: float) -> None:
-        self.desk.run(self.now_s + step_s)
-
-    @rule()
-    def go_on_to_the_next_event(self) -> None:
-        next_s = self.desk.kernel.next_s()
-        if next_s < 1e6:
-            self.desk.run(next_s + 1e-7)
 
     # -- at any moment ----------------------------------------------------------------------
 
