@@ -40,7 +40,7 @@ mutations: .venv/test.stamp
 # Renew the lock with the newest versions that pyproject.toml allows.
 lock:
 	$(PYTHON) -m venv --clear .venv/lock
-	.venv/lock/bin/python -m pip install --quiet setuptools --editable '.[dev]'
+	.venv/lock/bin/python -m pip install --quiet --upgrade setuptools --editable '.[dev]'
 	{ sed -n '/^#/p' $(LOCK); \
 	  .venv/lock/bin/python -m pip freeze --all --exclude pip --exclude podsim; } > $(LOCK).new
 	mv $(LOCK).new $(LOCK)

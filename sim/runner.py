@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from sim.ports import PodObserver
 from sim.results import arrow
 from sim.results.comparison import compare_variants
 from sim.results.result import RunResult
-from sim.results.store import write
+from sim.results.store import Origin, write
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Scenario
 from sim.timeline.excerpt import Excerpt, StepLog
@@ -122,6 +122,7 @@ def run_set(
     keep_tables: bool = True,
     timeline: Path | None = None,
     excerpt: Excerpt | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Runs:
     """Simulate every variant under every seed; results and order do not depend on ``jobs``.
 
@@ -129,10 +130,11 @@ def run_set(
     in flight. ``check`` verifies every invariant, not only the cheap ones.
     Without ``keep_tables`` the results come back with empty tables.
     ``timeline`` is the file for the timeline of ``excerpt``, see
-    ``sim.timeline.plan``; it is refused before anything runs.
+    ``sim.timeline.plan``; it is refused before anything runs. ``provenance``
+    is kept with every stored run.
     """
     tasks = [
-        _Task(scenarios, index, seed, check, store, keep_tables)
+        _Task(scenarios, index, seed, check, store, keep_tables, provenance)
         for index in range(len(scenarios.variants))
         for seed in (scenarios.seeds if seeds is None else seeds)
     ]
@@ -181,11 +183,22 @@ class _Task:
     check: bool
     store: Path | None
     keep_tables: bool
+    provenance: Mapping[str, Any] | None
     plan: Plan | None = None
 
     @property
     def scenario(self) -> Scenario:
         return self.scenarios.variants[self.index]
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(
+            scenario_hash=self.scenarios.scenario_hash,
+            scenario=self.scenario.model_dump(mode="json", by_alias=True),
+            variant_hash=self.scenarios.variant_hash(self.index),
+            variants=tuple(scenario.variant for scenario in self.scenarios.variants),
+            provenance=self.provenance,
+        )
 
     @property
     def horizon_s(self) -> float | None:
@@ -201,8 +214,7 @@ class _Task:
             where = " ".join(filter(None, named))
             raise InvariantError("\n".join(f"{where}: {text}" for text in violations))
         if self.store is not None:
-            resolved = self.scenario.model_dump(mode="json", by_alias=True)
-            write(result, self.store, self.scenarios.scenario_hash, resolved)
+            write(result, self.store, self.origin)
         written = None
         if self.plan is not None and log is not None:
             written = write_timeline(drawn(result, log), self.plan.path)

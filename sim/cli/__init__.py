@@ -37,7 +37,9 @@ class ExitCode:
     """What the command's exit status means."""
 
     FINE: Final = 0
+    REGRESSION: Final = 1
     BAD_INPUT: Final = 2
+    NOT_COMPARABLE: Final = 3
     INVARIANT: Final = 4
     INTERNAL: Final = 70
     INTERRUPTED: Final = 130
@@ -128,6 +130,7 @@ def main() -> None:
     """Simulate GPU inference clusters: which placement, on which fleet, for your agents?
 
     \b
-    Exit codes: 0 fine, 2 bad input or usage, 4 invariant violated,
-    70 internal error or a killed worker, 130 interrupted, 141 reader gone.
+    Exit codes: 0 fine, 1 worse than before, 2 bad input or usage,
+    3 not comparable, 4 invariant violated, 70 internal error or a killed
+    worker, 130 interrupted, 141 reader gone.
     """

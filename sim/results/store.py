@@ -14,7 +14,7 @@ import platform
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from math import inf, isinf
 from pathlib import Path
 from typing import Any, Final
@@ -29,12 +29,30 @@ from sim.results.result import RunFacts, RunResult
 from sim.results.tables import DECLARED, Tables, schema
 from sim.results.unfinished import make_beside
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+OLDEST_SCHEMA_VERSION: Final = 2
 NO_VARIANT: Final = "base"
 HASH_DIGITS: Final = 8
 MANIFEST: Final = "manifest.json"
 SUMMARY: Final = "summary.json"
 PREVIOUS: Final = ".previous-"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a result does not say of itself: which scenario it is of, and who made it.
+
+    ``scenario`` is the resolved variant as JSON has it, ``variant_hash`` the
+    hash of it alone and ``variants`` the names of all that were run with it, in
+    file order. ``provenance`` is whatever the caller knows and a pure function
+    cannot: time of day, command, commit.
+    """
+
+    scenario_hash: str
+    scenario: Mapping[str, Any]
+    variant_hash: str = ""
+    variants: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] | None = None
 
 
 def folder(root: Path, facts: RunFacts, scenario_hash: str) -> Path:
@@ -67,22 +85,14 @@ def made(directory: Path) -> Iterator[None]:
         raise
 
 
-def write(
-    result: RunResult,
-    root: Path,
-    scenario_hash: str,
-    scenario: Mapping[str, Any],
-    provenance: Mapping[str, Any] | None = None,
-) -> Path:
+def write(result: RunResult, root: Path, origin: Origin) -> Path:
     """Store a result and return its folder; a result that is there already is replaced.
 
-    ``scenario`` is the resolved scenario as JSON has it. ``provenance`` is
-    whatever the caller knows and a pure function cannot: time of day, machine,
-    commit. Raises ``UserError`` when the disk is full or the folder cannot be
-    written; nothing is left behind then and an older result stays.
+    Raises ``UserError`` when the disk is full or the folder cannot be written;
+    nothing is left behind then and an older result stays.
     """
-    target = folder(root, result.facts, scenario_hash)
-    manifest = _manifest(result, scenario_hash, scenario, provenance)
+    target = folder(root, result.facts, origin.scenario_hash)
+    manifest = _manifest(result, origin)
     with _refused(f"cannot store the result in {target}", OSError), made(target.parent):
         unfinished = make_beside(target, _make_folder)
         try:
@@ -107,12 +117,7 @@ def read(path: Path) -> RunResult:
             with _alone_in(path.parent):
                 _recover(path)
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        version = manifest["schema_version"]
-        if version != SCHEMA_VERSION:
-            raise UserError(
-                f"{path}: stored in form {version}, this podsim reads form {SCHEMA_VERSION}; "
-                "run the scenario again"
-            )
+        check_version(path, manifest["schema_version"])
         tables = Tables(**{name: arrow.read(path / f"{name}.parquet") for name in DECLARED})
         result = RunResult(
             facts=_facts(manifest["facts"]),
@@ -130,12 +135,21 @@ def read(path: Path) -> RunResult:
     return result
 
 
-def _manifest(
-    result: RunResult,
-    scenario_hash: str,
-    scenario: Mapping[str, Any],
-    provenance: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+def check_version(path: Path, version: int) -> None:
+    """Raises ``UserError`` for a form that this podsim does not read."""
+    if version > SCHEMA_VERSION:
+        raise UserError(
+            f"{path}: stored in form {version} by a newer podsim, this one reads forms up to "
+            f"{SCHEMA_VERSION}; update podsim or run the scenario again"
+        )
+    if version < OLDEST_SCHEMA_VERSION:
+        raise UserError(
+            f"{path}: stored in form {version}, which this podsim no longer reads; "
+            "run the scenario again"
+        )
+
+
+def _manifest(result: RunResult, origin: Origin) -> dict[str, Any]:
     """What is needed to repeat the run and to tell whether a repetition is the same."""
     from importlib.metadata import version
 
@@ -145,16 +159,18 @@ def _manifest(
         "python": platform.python_version(),
         "numpy": np.__version__,
         "pyarrow": arrow.VERSION,
-        "scenario_hash": scenario_hash,
+        "scenario_hash": origin.scenario_hash,
+        "variant_hash": origin.variant_hash,
+        "variants": list(origin.variants),
         "variant": result.variant,
         "seed": result.seed,
         "digest": result.digest,
         "warnings": list(result.warnings),
         "facts": _plain_facts(result.facts),
-        "scenario": dict(scenario),
+        "scenario": dict(origin.scenario),
     }
-    if provenance is not None:
-        manifest["provenance"] = dict(provenance)
+    if origin.provenance is not None:
+        manifest["provenance"] = dict(origin.provenance)
     return manifest
 
 

@@ -1,7 +1,7 @@
 """Reads scenarios: a file, text or a Python mapping becomes checked variants, or all its faults."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ class ScenarioSet:
 
     ``directory`` is where the file names of its workloads start.
     ``scenario_hash`` covers what would be simulated, of all variants of the
-    file, and not name, description or seeds. ``warnings`` read like faults.
+    file, and not name, description or seeds; ``file_hashes`` those of the files
+    that it names. ``warnings`` read like faults.
     """
 
     name: str
@@ -35,7 +36,12 @@ class ScenarioSet:
     seeds: tuple[int, ...]
     variants: tuple[Scenario, ...]
     scenario_hash: str
+    file_hashes: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def variant_hash(self, index: int) -> str:
+        """The hash of one variant alone, which other variants of the file do not change."""
+        return scenario_hash(self.variants[index : index + 1], self.file_hashes)
 
     def variant(self, names: Iterable[str]) -> "ScenarioSet":
         """Only the variants with these ``names``, in file order.
@@ -119,6 +125,7 @@ def _load(
         seeds=scenarios[0].seeds,
         variants=tuple(scenarios),
         scenario_hash=scenario_hash(scenarios, validator.file_hashes),
+        file_hashes=validator.file_hashes,
         warnings=tuple(str(warning) for warning in _in_order(warnings, source, settings)),
     )
     return loaded.variant(chosen) if chosen else loaded

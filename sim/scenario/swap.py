@@ -139,10 +139,10 @@ class Swap(Model):
         description="Bandwidth from host memory to all GPUs together; when missing two times "
         "hostToDevice.",
     )
-    compile_cache: bool = Field(
-        default=True,
+    compile_cache: bool | None = Field(
+        default=None,
         description="Whether torch.compile finds its cache, on a volume that outlives the pod; "
-        "without it compiling takes 38 s, not 8 s. For vllm-cold.",
+        "when missing it does. Without it compiling takes 38 s, not 8 s. For vllm-cold.",
     )
     init: Duration | None = Field(
         default=None,
@@ -163,9 +163,9 @@ class Swap(Model):
 
     @model_validator(mode="after")
     def _of_one_method(self) -> Self:
-        foreign = [key for key in self.constants.foreign_keys if key in self.model_fields_set]
+        foreign = [key for key in self.constants.foreign_keys if getattr(self, key) is not None]
         problems = [(to_camel(key), f"means nothing to method {self.method}") for key in foreign]
-        if not foreign and self.compile is not None and "compile_cache" in self.model_fields_set:
+        if not foreign and self.compile is not None and self.compile_cache is not None:
             problems.append(("compileCache", "means nothing where compile gives the time itself"))
         refuse(problems)
         return self
@@ -275,7 +275,7 @@ def swap_times(member: Member, engine: Engine) -> SwapTimes:
 
 
 def _compile_s(swap: Swap) -> float:
-    return swap.constants.compile_s + (0.0 if swap.compile_cache else UNCACHED_COMPILE_S)
+    return swap.constants.compile_s + (UNCACHED_COMPILE_S if swap.compile_cache is False else 0.0)
 
 
 def _given(value: float | None, default: float) -> float:

@@ -10,7 +10,7 @@ import pytest
 from sim.errors import UserError
 from sim.results import arrow, store
 from sim.results.digest import digest
-from sim.results.store import folder, read, write
+from sim.results.store import Origin, folder, read, write
 from sim.results.tables import DECLARED
 from sim.results.unfinished import UNFINISHED
 from tests.results.builders import Book, facts, mixed_run
@@ -21,7 +21,7 @@ RESULT = mixed_run()
 
 
 def keep(root: Path) -> Path:
-    return write(RESULT, root, HASH, SCENARIO)
+    return write(RESULT, root, Origin(HASH, SCENARIO))
 
 
 def everything_under(root: Path) -> set[str]:
@@ -58,7 +58,7 @@ def test_a_stored_run_reads_back_as_it_was(tmp_path: Path) -> None:
 def test_a_run_to_the_end_reads_back_without_a_window_end(tmp_path: Path) -> None:
     """Infinity would stand in the manifest, which is then no JSON, or come back as null."""
     endless = Book().freeze(facts(window_end_s=float("inf")))
-    path = write(endless, tmp_path, HASH, SCENARIO)
+    path = write(endless, tmp_path, Origin(HASH, SCENARIO))
     assert "Infinity" not in (path / "manifest.json").read_text()
     assert read(path).facts == endless.facts
 
@@ -70,10 +70,10 @@ def test_manifest_says_what_a_repetition_needs(tmp_path: Path) -> None:
     assert manifest["scenario_hash"] == HASH
     assert manifest["seed"] == 1
     assert manifest["digest"] == RESULT.digest
-    assert manifest["schema_version"] == 2
+    assert manifest["schema_version"] == 3
     assert {"podsim", "python", "numpy", "pyarrow", "warnings", "facts"} <= set(manifest)
     assert "provenance" not in manifest
-    path = write(RESULT, tmp_path, HASH, SCENARIO, provenance={"machine": "build-7"})
+    path = write(RESULT, tmp_path, Origin(HASH, SCENARIO, provenance={"machine": "build-7"}))
     assert json.loads((path / "manifest.json").read_text())["provenance"] == {"machine": "build-7"}
 
 
@@ -195,7 +195,7 @@ def test_what_is_not_a_result_is_refused_in_words(tmp_path: Path) -> None:
     path = keep(tmp_path)
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps({**manifest, "schema_version": 0}))
-    with pytest.raises(UserError, match="stored in form 0, this podsim reads form 2"):
+    with pytest.raises(UserError, match="stored in form 0, which this podsim no longer reads"):
         read(path)
     (path / "manifest.json").write_text("{")
     with pytest.raises(UserError, match="cannot read a result"):

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.cli.stored import DEFAULT_STORE
+
 if TYPE_CHECKING:
     from sim.runner import Progress, Runs
     from sim.scenario.load import ScenarioSet
     from sim.timeline.excerpt import Excerpt
     from sim.timeline.file import Written
 
-DEFAULT_STORE = Path("results", "runs")
 MAX_SEEDS = 10_000
 BEFORE_SWAP_S, AFTER_SWAP_S = 15, 45
 """What is worth seeing around a swap: a minute, mostly of what follows it."""
@@ -132,7 +133,7 @@ def command(
     folder = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
     with made(folder) if folder else nullcontext():
         runs = _simulated(
-            scenarios, chosen_seeds(seed, seeds), jobs, check, store, timeline, excerpt
+            scenarios, chosen_seeds(seed, seeds), jobs, check, store, timeline, excerpt, file
         )
     for written in runs.timelines:
         click.echo(_told(written), err=True)
@@ -159,9 +160,11 @@ def _simulated(
     store: Path | None,
     timeline: Path | None,
     excerpt: "Excerpt | None",
+    file: Path,
 ) -> "Runs":
     """All runs, under a progress bar; when one fails, a word about those that are kept."""
     from sim.cli.progress import progress_bar
+    from sim.cli.provenance import provenance
     from sim.runner import available_jobs, run_set
 
     runs_done = 0
@@ -184,6 +187,7 @@ def _simulated(
                 keep_tables=False,
                 timeline=timeline,
                 excerpt=excerpt,
+                provenance=None if store is None else provenance(file),
             )
     except (Exception, KeyboardInterrupt):
         if store is not None and runs_done:

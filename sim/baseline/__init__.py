@@ -1,0 +1,1 @@
+"""Results that are kept with the code, and whether today's code still gives them."""

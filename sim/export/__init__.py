@@ -1,0 +1,1 @@
+"""Results in other programs' formats: Prometheus text, CSV, a trace that replays."""
