@@ -13,6 +13,7 @@ from sim.results.metric import Metric
 
 ROUNDING: Final = 1e-9
 """A relative difference that another order of summation may make; no metric is held to less."""
+ONE_SEED: Final = "one seed says nothing about chance"
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def answered(question: Question, level: float) -> Judged:
     judged = _measured(question, each)
     lateness = _lateness(question)
     if len(question.observed.values) == 1:
-        return replace(judged, reason=_and("one seed says nothing about chance", lateness))
+        return replace(judged, reason=_and(ONE_SEED, lateness))
     if not tests:
         return replace(judged, reason=_and("known under one seed only", lateness))
     verdict = _together(

@@ -21,12 +21,14 @@ class Pair:
     """The runs of two variants under the seeds that both have, in ascending order of seeds.
 
     ``variant`` is what the two are called together. ``on_purpose`` says that
-    they are known to be different scenarios.
+    they are known to be different scenarios. ``alone`` are the seeds that only
+    the base has.
     """
 
     variant: str
     runs: Runs
     on_purpose: bool
+    alone: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def paired(base: Side, new: Side, across: bool = False) -> Paired:
         if reason:
             unpaired.append(Unpaired(name, reason))
         else:
-            pairs.append(Pair(name, runs, across or old != young))
+            alone = tuple(seed for seed in sorted(before) if seed not in after)
+            pairs.append(Pair(name, runs, across or old != young, alone))
             notes += _left_out(name, before, after, base.label, new.label)
     fresh = set(new.variants) - {young for _, young in names}
     notes += [

@@ -4,9 +4,18 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal[
-    "identical", "same", "changed", "better", "inconclusive", "incomparable", "worse"
+    "identical",
+    "same",
+    "changed",
+    "better",
+    "inconclusive",
+    "incomparable",
+    "different",
+    "worse",
 ]
-"""``changed`` is beyond the margin in a figure of which neither direction is better."""
+"""``changed`` is beyond the margin in a figure of which neither direction is better; ``different``
+is what is not identical where nothing else was asked.
+"""
 
 SEVERITY: Final[tuple[Verdict, ...]] = (
     "identical",
@@ -15,6 +24,7 @@ SEVERITY: Final[tuple[Verdict, ...]] = (
     "better",
     "inconclusive",
     "incomparable",
+    "different",
     "worse",
 )
 """From what nobody needs to look at to what turns a check red."""
