@@ -63,9 +63,9 @@ def ttft_cdf(
         curves = [percentile_curve(sample) for sample in samples]
         if 1 < len(curves) <= MOST_SEEDS:
             for curve in curves:
-                ax.plot(curve, LEVELS, color=look.colour, linewidth=0.7, alpha=0.35)
+                ax.plot(curve, LEVELS, **look.thin)
         mean = np.mean(curves, axis=0)
-        ax.plot(mean, LEVELS, color=look.colour, linestyle=look.dash, lw=2.0, label=shown(variant))
+        ax.plot(mean, LEVELS, label=shown(variant), **look.line())
         positive = mean[mean > 0.0]
         slowest = max([slowest, *positive])
         fastest = min([fastest, *positive])
@@ -95,7 +95,18 @@ def _seeds_told(seeds: int) -> str:
 
 def _scales(ax: Axes, fastest_s: float, slowest_s: float) -> None:
     ax.set_ylim(0.0, 1.0)
-    ax.yaxis.set_major_locator(FixedLocator([0.0, 0.25, 0.5, 0.75, 0.95]))
+    ax.axhline(0.95, color=style.FAINT, linewidth=0.8, linestyle=(0, (3.0, 3.0)), zorder=1)
+    ax.annotate(
+        "p95",
+        (1.0, 0.95),
+        xycoords="axes fraction",
+        xytext=(3.0, 0.0),
+        textcoords="offset points",
+        va="center",
+        fontsize=style.NOTE_PT,
+        color=style.FAINT,
+    )
+    ax.yaxis.set_major_locator(FixedLocator([0.0, 0.25, 0.5, 0.75, 1.0]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
     if slowest_s <= 0.0:
         return
@@ -141,11 +152,9 @@ def ttft_parts(
             label=name,
         )
         left = left + width
-    ax.set_yticks(rows, [str(label) for label in parts.index])
-    ax.set_ylim(max(len(parts), 1) - 0.5, -0.5)
     ax.set_xlim(0.0, left.max(initial=0.0) * 1.02 or 1.0)
     style.dress(ax, "time to first token, s", grid="x")
-    ax.tick_params(axis="y", length=0.0)
+    style.name_rows(ax, [str(label) for label in parts.index])
     if not len(parts):
         style.nothing(ax, "no requests")
     style.title(ax, "Where the time to first token went")

@@ -3,7 +3,7 @@
 import io
 import re
 from html import escape
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -13,7 +13,11 @@ from matplotlib.figure import Figure
 
 Format = Literal["svg", "png", "pdf"]
 DPI: Final = 200
-_SETTINGS: Final = {"svg.hashsalt": "podsim", "svg.fonttype": "none", "pdf.fonttype": 42}
+_SETTINGS: Final[dict[Any, Any]] = {
+    "svg.hashsalt": "podsim",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+}
 _NO_DATE: Final[dict[Format, dict[str, str | None]]] = {
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "png": {"Software": None},
