@@ -32,12 +32,12 @@ def compare_variants(results: Sequence[RunResult]) -> dict[str, dict[str, dict[s
         key: {
             variant: asdict(t_interval(_values(key, figures))) for variant, figures in runs.items()
         }
-        for key in _keys(everything)
+        for key in ordered_keys(everything)
         if not key.startswith(NOT_COMPARED)
     }
 
 
-def _keys(runs: Iterable[dict[str, float | None]]) -> list[str]:
+def ordered_keys(runs: Iterable[dict[str, float | None]]) -> list[str]:
     """Every figure of any run; members of a family that only some runs have stand with their kin.
 
     Runs may differ in their families (an outcome that occurred only here), so
