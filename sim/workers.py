@@ -43,9 +43,9 @@ def run_all(
     """
     results: dict[int, Result] = {}
     waiting = iter(enumerate(calls))
-    with _started(min(workers, len(calls))) as started:
-        busy = {worker.connection: worker for worker in started}
-        for worker in started:
+    with started(min(workers, len(calls))) as crew:
+        busy = {worker.connection: worker for worker in crew}
+        for worker in crew:
             worker.give(*next(waiting))
         while busy:
             for connection in wait(list(busy)):
@@ -80,7 +80,7 @@ class _Failure(NamedTuple):
 
 
 @dataclass
-class _Worker:
+class Worker:
     """A worker as its parent sees it; ``index`` is that of the call it has."""
 
     process: SpawnProcess
@@ -88,6 +88,7 @@ class _Worker:
     index: int = -1
 
     def give(self, index: int, call: Callable[[Tell], Any]) -> None:
+        """Hand it a call; raises ``WorkerError`` when it is gone."""
         self.index = index
         try:
             self.connection.send(call)
@@ -95,11 +96,26 @@ class _Worker:
             raise self._lost() from None
 
     def hear(self) -> _Note | _Answer | _Failure:
+        """Wait for what it says next; raises ``WorkerError`` when it is gone."""
         try:
             message: _Note | _Answer | _Failure = self.connection.recv()
         except (EOFError, OSError):
             raise self._lost() from None
         return message
+
+    def ask(self, call: Callable[[Tell], Result]) -> Result:
+        """The result of one call, notes unheard; raises what it raises.
+
+        Raises ``WorkerError`` when the worker ends without an answer.
+        """
+        self.give(0, call)
+        while True:
+            match self.hear():
+                case _Failure(error):
+                    raise error
+                case _Answer(result):
+                    answer: Result = result
+                    return answer
 
     def _lost(self) -> WorkerError:
         self.process.join(PATIENCE_S)
@@ -112,21 +128,22 @@ class _Worker:
 
 
 @contextmanager
-def _started(count: int) -> Iterator[list[_Worker]]:
+def started(count: int) -> Iterator[list[Worker]]:
     """So many workers; none of them is left afterwards."""
     # It would let interrupts through if it were started while they are held back.
     resource_tracker.ensure_running()
-    workers: list[_Worker] = []
+    workers: list[Worker] = []
     try:
-        with _signals_held_back():
-            workers.extend(_start() for _ in range(count))
+        with signals_held_back():
+            workers.extend(start() for _ in range(count))
         yield workers
     finally:
-        with _signals_held_back():
-            _stop(workers)
+        with signals_held_back():
+            stop(workers)
 
 
-def _stop(workers: Sequence[_Worker]) -> None:
+def stop(workers: Sequence[Worker]) -> None:
+    """End them, those that take too long the hard way."""
     patience_s = PATIENCE_S
     for worker in workers:
         worker.process.terminate()
@@ -139,7 +156,8 @@ def _stop(workers: Sequence[_Worker]) -> None:
         worker.connection.close()
 
 
-def _start() -> _Worker:
+def start() -> Worker:
+    """A fresh worker; raises ``WorkerError`` when it cannot be had."""
     ours, theirs = get_context("spawn").Pipe()
     process = get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
     try:
@@ -147,11 +165,11 @@ def _start() -> _Worker:
     except OSError as error:
         raise WorkerError(f"cannot start a worker process: {error.strerror}") from error
     theirs.close()  # only the worker's own end is open: when it dies, we read the end of the pipe
-    return _Worker(process, ours)
+    return Worker(process, ours)
 
 
 @contextmanager
-def _signals_held_back() -> Iterator[None]:
+def signals_held_back() -> Iterator[None]:
     """What would interrupt us is heard afterwards; workers started meanwhile never hear Ctrl-C."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     heard: list[int] = []

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sim.runner import Progress
 
+LINE_EVERY_S = 30.0
+
 
 def fraction_done(report: "Progress") -> float:
     """Part of the work that is done, from 0 to 1; whole runs when their end is not planned."""
@@ -51,3 +53,18 @@ def progress_bar() -> Iterator[Callable[["Progress"], None] | None]:
             bar.update(task, completed=done, description=figures(report, elapsed_s))
 
         yield draw
+
+
+def progress_lines(every_s: float = LINE_EVERY_S) -> Callable[["Progress"], None]:
+    """A callback that writes a line now and then, for what takes hours and has no terminal."""
+    began_s = time.perf_counter()
+    last_s = 0.0
+
+    def tell(report: "Progress") -> None:
+        nonlocal last_s
+        elapsed_s = time.perf_counter() - began_s
+        if elapsed_s - last_s >= every_s:
+            last_s = elapsed_s
+            sys.stderr.write(f"{figures(report, elapsed_s)}\n")
+
+    return tell

@@ -10,6 +10,7 @@ from sim.errors import Fault, ScenarioError, UserError
 from sim.registry import Registry
 from sim.scenario import checks
 from sim.scenario.hashing import scenario_hash
+from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import Node, from_python
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import suggestion
@@ -78,10 +79,14 @@ def load_text(
     directory: Path | str = ".",
     registry: Registry | None = None,
     variants: Sequence[str] = (),
+    inputs: Inputs | None = None,
 ) -> ScenarioSet:
-    """As ``load``, for text that came from ``source``; its files lie in ``directory``."""
+    """As ``load``, for text that came from ``source``; its files lie in ``directory``.
+
+    With the same ``inputs`` for several forms of a scenario, its files are read once.
+    """
     root = parse(text, source)
-    return _load(root, source, Path(directory), settings, registry, variants)
+    return _load(root, source, Path(directory), settings, registry, variants, inputs)
 
 
 def load_dict(
@@ -90,11 +95,12 @@ def load_dict(
     directory: Path | str = ".",
     registry: Registry | None = None,
     variants: Sequence[str] = (),
+    inputs: Inputs | None = None,
 ) -> ScenarioSet:
-    """As ``load``, for the mapping that a scenario file would hold; the same checks."""
+    """As ``load_text``, for the mapping that a scenario file would hold; the same checks."""
     source = "scenario"
     root = from_python(data, source)
-    return _load(root, source, Path(directory), settings, registry, variants)
+    return _load(root, source, Path(directory), settings, registry, variants, inputs)
 
 
 def _load(
@@ -104,12 +110,13 @@ def _load(
     settings: Sequence[str],
     registry: Registry | None,
     chosen: Sequence[str],
+    inputs: Inputs | None = None,
 ) -> ScenarioSet:
     changes, faults = parse_settings(settings)
     roots, more = variant_roots(root, changes, chosen)
     faults.extend(more)
     _check_names(chosen, list(roots), source)
-    validator = Validator(registry or registries.load(), directory)
+    validator = Validator(registry or registries.load(), directory, inputs)
     checked = {name: validator.scenario(node, name) for name, node in roots.items()}
     faults.extend(_merged({name: found.faults for name, found in checked.items()}))
     scenarios = [found.value for found in checked.values() if found.value is not None]

@@ -72,13 +72,18 @@ class Checked(Generic[Value]):
 
 
 class Validator:
-    """Checks the variants of one scenario; ``directory`` is where its file names start."""
+    """Checks the variants of one scenario; ``directory`` is where its file names start.
 
-    def __init__(self, registry: Registry, directory: FilePath) -> None:
+    ``inputs`` are files that were read already, for another form of the scenario.
+    """
+
+    def __init__(
+        self, registry: Registry, directory: FilePath, inputs: Inputs | None = None
+    ) -> None:
         self.file_hashes: dict[str, str] = {}
         self._registry = registry
         self._directory = directory
-        self._inputs = Inputs(directory)
+        self._inputs = inputs or Inputs(directory)
         # Nodes are kept with what was found, for an id is unique only while its node lives.
         self._known: dict[tuple[int, Path], tuple[Node, Checked[Any]]] = {}
         self._read: dict[tuple[int, Path, tuple[str, ...]], list[Fault]] = {}

@@ -1,0 +1,105 @@
+"""``podsim find``: bisect one parameter of a scenario for a target."""
+
+import json
+from pathlib import Path
+
+import click
+
+from sim.cli import ExitCode
+from sim.cli.places import where_to_run
+from sim.cli.verbs.run import MAX_SEEDS
+
+
+@click.command("find")
+@click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
+@click.option(
+    "--vary",
+    required=True,
+    metavar="PATH=FROM..TO",
+    help="The parameter and its range: backends.qwen.replicas=1..32, workloads.coding.agents="
+    "16..1024, pools.gpu.members.large.load=10s..10m.",
+)
+@click.option(
+    "--target",
+    required=True,
+    metavar="FIGURE",
+    help="A figure of the summary with <=, <, >= or >: 'ttft_s.p95 <= 2.5', "
+    "'slo_attainment >= 0.95', 'error_ratio < 0.01'.",
+)
+@click.option(
+    "--tolerance",
+    metavar="STEP",
+    help="How near the answer is to be: 1 for whole numbers, about a hundredth of the range for "
+    "others when missing.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(2, MAX_SEEDS),
+    metavar="N",
+    help="Begin with the seeds 1 to N, not the file's.",
+)
+@click.option(
+    "--max-seeds",
+    type=click.IntRange(2, MAX_SEEDS),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many seeds at most, where an interval straddles the target.",
+)
+@click.option(
+    *("--variant", "variants"), multiple=True, metavar="NAME", help="Only this one (repeatable)."
+)
+@click.option(
+    *("--set", "settings"),
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Set a value of the file, as podsim run does (repeatable).",
+)
+@where_to_run
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not text.")
+def command(
+    file: Path,
+    vary: str,
+    target: str,
+    tolerance: str | None,
+    seeds: int | None,
+    max_seeds: int,
+    variants: tuple[str, ...],
+    settings: tuple[str, ...],
+    jobs: int | None,
+    executor: str,
+    address: str | None,
+    as_json: bool,
+) -> None:
+    """Find the smallest, or largest, value of a parameter of SCENARIO that meets a target.
+
+    The ends of the range tell which way helps; then the range is bisected, for
+    each variant on its own. At each value the mean over the seeds and its 95 %
+    t interval are set against the target: it is met when all of the interval
+    meets it, missed when none does. In between more seeds are tried, up to
+    --max-seeds; what is still undecided then is said. A time that is null, since
+    too many requests had not got that far at the end, misses any target.
+
+    \b
+    Exit codes beside those of podsim: 0 when every variant has its answer, 1
+    when one has none: both ends meet the target, or miss it, or it is undecided.
+    """
+    from sim.cli.findings import as_document, render
+    from sim.sweep.find import find, ladder
+    from sim.sweep.places import opener
+    from sim.sweep.target import parse
+
+    answers = find(
+        file,
+        ladder(vary, tolerance),
+        parse(target),
+        opener(executor, jobs, address),
+        variants=variants,
+        seeds=None if seeds is None else tuple(range(1, seeds + 1)),
+        max_seeds=max_seeds,
+        settings=settings,
+        note=lambda text: click.echo(text, err=True),
+    )
+    click.echo(json.dumps(as_document(answers), indent=2) if as_json else render(answers))
+    if any(answer.status != "found" for answer in answers):
+        raise click.exceptions.Exit(ExitCode.REGRESSION)

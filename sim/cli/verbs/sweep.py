@@ -1,0 +1,195 @@
+"""``podsim sweep``: simulate many points of a scenario, into one table."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sim.cli import ExitCode
+from sim.cli.places import where_to_run
+from sim.cli.verbs.run import MAX_SEEDS
+
+if TYPE_CHECKING:
+    from sim.runner import Progress
+    from sim.sweep.design import Design
+    from sim.sweep.sweep import Sweep
+
+MAX_POINTS = 100_000
+MAX_RETRIES = 10
+DEFAULT_STORE = Path("results", "sweeps")
+
+
+@click.command("sweep")
+@click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
+@click.option(
+    "--grid",
+    multiple=True,
+    metavar="PATH=VALUES",
+    help="A range with its step, backends.qwen.replicas=4..16..2 or window.warmup=1m..10m..3m, or "
+    "a list, workloads.coding.agents=64,96,128 or 'backends.qwen.policy={kind: round-robin},"
+    "{kind: session-table}' (repeatable: every value with every other).",
+)
+@click.option(
+    "--log",
+    multiple=True,
+    metavar="PATH=FROM..TO..POINTS",
+    help="Points at equal ratios: workloads.coding.agents=16..1024..7; whole numbers stay whole "
+    "(repeatable).",
+)
+@click.option(
+    "--random",
+    multiple=True,
+    metavar="PATH=VALUES",
+    help="Draw from an interval, backends.qwen.replicas=1..32 or slo.ttft=1s..5s, or from a list, "
+    "a,b,c (repeatable: drawn together, --points times; every draw with the whole grid).",
+)
+@click.option(
+    "--points",
+    type=click.IntRange(1, MAX_POINTS),
+    metavar="N",
+    help="How many random points.",
+)
+@click.option(
+    "--sweep-seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="S",
+    help="Of the random points; the same seed, the same points.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, MAX_SEEDS),
+    metavar="N",
+    help="Run the seeds 1 to N at each point, not the file's.",
+)
+@click.option(
+    *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
+)
+@click.option(
+    *("--set", "settings"),
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Set a value at every point, for instance window.measure=5m (repeatable).",
+)
+@where_to_run
+@click.option(
+    "--retries",
+    type=click.IntRange(0, MAX_RETRIES),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How often a run that failed is tried again.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"Folder of all sweeps; {DEFAULT_STORE.as_posix()} when missing.",
+)
+@click.option(
+    *("-o", "--table"),
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where the table goes; table.parquet in the folder of the sweep when missing.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the summary.")
+def command(
+    file: Path,
+    grid: tuple[str, ...],
+    log: tuple[str, ...],
+    random: tuple[str, ...],
+    points: int | None,
+    sweep_seed: int,
+    seeds: int | None,
+    variants: tuple[str, ...],
+    settings: tuple[str, ...],
+    jobs: int | None,
+    executor: str,
+    address: str | None,
+    retries: int,
+    out: Path | None,
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    """Simulate SCENARIO at many points: every variant, under every seed, at each of them.
+
+    All points are checked before the first one runs. Each finished run is kept
+    at once in results/sweeps/<scenario>-<hash of the design>/; the same command
+    makes only what is missing there, so Ctrl-C, a full disk or a lost machine
+    costs the runs in flight, and more --seeds or variants cost only themselves.
+
+    The table has one row per run in the order of the design, whoever computed
+    it and however often it was interrupted, with a column for each swept value
+    and each figure; in Python, sim.sweep.read(FOLDER).
+
+    \b
+    Exit codes beside those of podsim: 70 when runs have failed (4 when one
+    broke an invariant). Their rows say so; the same command tries them again.
+    """
+    if bool(random) != (points is not None):
+        raise click.UsageError("--random says what is drawn, --points N how often: give both")
+    from sim.cli.sweeps import as_document, failures, render
+    from sim.sweep import design as designs
+    from sim.sweep.kept import TABLE
+    from sim.sweep.table import write
+
+    design = designs.written(
+        grid=grid,
+        log=log,
+        random=random,
+        points=points or 0,
+        seed=sweep_seed,
+        settings=settings,
+    )
+    found = _carried_out(
+        file, design, variants, seeds, (executor, jobs, address), retries, out or DEFAULT_STORE
+    )
+    place = table or found.folder / TABLE
+    write(found.columns, place)
+    click.echo(json.dumps(as_document(found, place), indent=2) if as_json else render(found, place))
+    for line in failures(found):
+        click.echo(line, err=True)
+    if found.failed:
+        is_bug = any(failed.is_bug for _, _, failed in found.failed)
+        raise click.exceptions.Exit(ExitCode.INVARIANT if is_bug else ExitCode.INTERNAL)
+
+
+def _carried_out(
+    file: Path,
+    design: "Design",
+    variants: tuple[str, ...],
+    seeds: int | None,
+    place: tuple[str, int | None, str | None],
+    retries: int,
+    root: Path,
+) -> "Sweep":
+    """The whole sweep with its progress, and a word about what is kept."""
+    from sim.cli.progress import progress_bar, progress_lines
+    from sim.sweep.places import opener
+    from sim.sweep.sweep import carry_out, plan
+
+    runs_done = 0
+
+    def note(text: str) -> None:
+        click.echo(text, err=True)
+
+    opened = opener(*place)
+    chosen = None if seeds is None else tuple(range(1, seeds + 1))
+    planned = plan(file, design, variants=variants, seeds=chosen)
+    for warning in planned.warnings:
+        note(f"warning: {warning}")
+    try:
+        with progress_bar() as bar:
+            draw = bar or progress_lines()
+
+            def watch(report: "Progress") -> None:
+                nonlocal runs_done
+                runs_done = report.runs_done
+                draw(report)
+
+            return carry_out(planned, root, opened, retries=retries, note=note, progress=watch)
+    except (Exception, KeyboardInterrupt):
+        if runs_done:
+            note("finished runs are kept; the same command makes the missing ones")
+        raise

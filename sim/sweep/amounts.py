@@ -1,0 +1,100 @@
+"""Numbers of a design as people write them, with their unit, in exact decimals."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Final
+
+from sim.units import COUNT_UNITS, DURATION_UNITS_S, RATE_UNITS_BYTES_PER_S, SIZE_UNITS_BYTES
+
+DIGITS: Final = 6
+"""Significant digits of values that are computed, not written: log and random designs."""
+
+NUMBER: Final = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]+(?:/s)?)?"
+"""A number with or without a unit, as a regular expression without groups."""
+
+_PARTS: Final = re.compile(
+    r"([+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)([A-Za-z]+(?:/s)?)?", re.ASCII
+)
+_SCALES: Final = (
+    ("s", DURATION_UNITS_S),
+    ("B", SIZE_UNITS_BYTES),
+    ("B/s", RATE_UNITS_BYTES_PER_S),
+    ("", COUNT_UNITS),
+)
+_ROUNDING: Final = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number in ``unit``; without a unit it is seconds, bytes or tokens, as its path has it."""
+
+    number: Decimal
+    unit: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it stands for a count: written without a unit or with k, M, G, and whole."""
+        base = self.number * _size(self.unit)
+        return _scale(self.unit) == "" and base == base.to_integral_value()
+
+    def __str__(self) -> str:
+        """As ``--set`` takes it."""
+        return f"{_plain(self.number)}{self.unit}"
+
+
+def parse(text: str) -> Amount:
+    """Raises ``ValueError``, in words, for what is no number or has a unit nobody knows."""
+    match = _PARTS.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text.strip()!r} is not a number")
+    unit = match[2] or ""
+    _size(unit)
+    return Amount(Decimal(match[1]), unit)
+
+
+def alike(amounts: Sequence[Amount]) -> tuple[Amount, ...]:
+    """The same amounts in one unit: theirs if they have the same, else the base of its kind.
+
+    A number without a unit goes with any. Raises ``ValueError`` for a mixture
+    such as ``1m..64KiB``.
+    """
+    units = {amount.unit for amount in amounts}
+    if len(units) == 1:
+        return tuple(amounts)
+    kinds = sorted({_scale(unit) for unit in units if unit})
+    if len(kinds) > 1:
+        raise ValueError(f"mixes units: {', '.join(map(str, amounts))}")
+    return tuple(Amount(amount.number * _size(amount.unit), kinds[0]) for amount in amounts)
+
+
+def in_base(amount: Amount) -> Amount:
+    """The same in seconds, bytes, bytes per second or plain numbers."""
+    return Amount(amount.number * _size(amount.unit), _scale(amount.unit) if amount.unit else "")
+
+
+def rounded(number: float) -> Decimal:
+    """A computed number to six significant digits: the last bits differ between machines."""
+    return _ROUNDING.create_decimal_from_float(number)
+
+
+def _scale(unit: str) -> str:
+    """The base unit of the kind of ``unit``; empty for counts and for none."""
+    return next((base for base, units in _SCALES if unit in units), "")
+
+
+def _size(unit: str) -> Decimal:
+    if not unit:
+        return Decimal(1)
+    for _, units in _SCALES:
+        if unit in units:
+            return Decimal(str(units[unit]))
+    known = ", ".join(word for _, units in _SCALES for word in units)
+    raise ValueError(f"unknown unit {unit!r}; known: {known}")
+
+
+def _plain(number: Decimal) -> str:
+    """Without an exponent and without zeros that say nothing."""
+    text = f"{number:f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

@@ -1,0 +1,287 @@
+"""The value of one parameter at which a target begins to be met, with intervals over seeds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from importlib.metadata import version
+from itertools import count, islice, pairwise
+from math import ceil, inf
+from typing import Final, Literal, TypeAlias
+
+from sim.errors import InvariantError, UserError, WorkerError
+from sim.scenario.load import ScenarioSet
+from sim.stats import Interval
+from sim.sweep import axes, search
+from sim.sweep.amounts import Amount, alike, in_base, parse
+from sim.sweep.executor import Executor
+from sim.sweep.points import Loader, Source
+from sim.sweep.runs import Failed, Outcome, Task, measure_all
+from sim.sweep.sweep import Opened
+from sim.sweep.target import Target, Verdict, check
+
+Status: TypeAlias = Literal["found", "undecided", "always", "never"]
+Note: TypeAlias = Callable[[str], None]
+
+DEFAULT_MAX_SEEDS: Final = 20
+DEFAULT_PARTS: Final = 100
+MAX_VALUES: Final = 10**9
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One value that was tried: the mean of the figure over the seeds with its 95 % t interval.
+
+    A mean is infinite when the figure of any seed was censored.
+    """
+
+    value: str
+    interval: Interval
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a search has come to for one variant.
+
+    ``status`` is ``found`` when ``value`` surely meets the target and its
+    neighbour ``misses`` surely does not; ``undecided`` when intervals in
+    between straddle the bound (``value`` is then the nearest that surely meets
+    it, if any); ``always`` and ``never`` when both ends say so. ``larger_helps``
+    is None for these. ``trials`` go up; ``contradictions`` are pairs of them
+    between which the figure surely went the wrong way.
+    """
+
+    variant: str
+    path: str
+    target: Target
+    status: Status
+    larger_helps: bool | None
+    value: str | None
+    misses: str | None
+    trials: tuple[Trial, ...]
+    contradictions: tuple[tuple[str, str], ...]
+
+    @property
+    def crossing(self) -> tuple[str, str] | None:
+        """The neighbours among the trials between which the means alone cross the bound; None
+        unless there is one such place.
+        """
+        found = [
+            (one.value, other.value)
+            for one, other in pairwise(self.trials)
+            if self.target.kept_by_mean(one.interval) != self.target.kept_by_mean(other.interval)
+        ]
+        return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The values of a search: from ``low`` in steps of ``step`` to ``high``, which is the last."""
+
+    path: str
+    low: Amount
+    high: Amount
+    step: Amount
+
+    @property
+    def last(self) -> int:
+        """The index of ``high``."""
+        return ceil((self.high.number - self.low.number) / self.step.number)
+
+    def value(self, index: int) -> str:
+        """As ``--set`` takes it."""
+        if index == self.last:
+            return str(self.high)
+        return str(Amount(self.low.number + index * self.step.number, self.low.unit))
+
+
+def ladder(vary: str, tolerance: str | None) -> Ladder:
+    """The values of ``path=1..32``; raises ``ScenarioError`` and ``UserError``.
+
+    Without a tolerance whole numbers go by one, others by a round number of
+    at most a hundredth of the way.
+    """
+    path, (low, high) = axes.ends("--vary", vary)
+    whole = low.is_whole and high.is_whole
+    if whole:
+        low, high = in_base(low), in_base(high)
+    if tolerance is None:
+        way = (high.number - low.number) / DEFAULT_PARTS
+        return Ladder(path, low, high, Amount(Decimal(1) if whole else _round(way), low.unit))
+    try:
+        step = parse(tolerance)
+        low, high, step = alike([low, high, in_base(step) if whole else step])
+    except ValueError as error:
+        raise UserError(f"--tolerance {tolerance}: {error}") from None
+    if step.number <= 0 or (whole and not step.is_whole):
+        kind = "a whole number from 1" if whole else "above 0"
+        raise UserError(f"--tolerance {tolerance}: must be {kind} for {low}..{high}")
+    made = Ladder(path, low, high, step)
+    if made.last > MAX_VALUES:
+        raise UserError(f"--tolerance {tolerance}: too small for {low}..{high}")
+    return made
+
+
+def find(
+    source: Source,
+    values: Ladder,
+    target: Target,
+    opened: Opened,
+    *,
+    variants: Sequence[str] = (),
+    seeds: Sequence[int] | None = None,
+    max_seeds: int = DEFAULT_MAX_SEEDS,
+    settings: Sequence[str] = (),
+    retries: int = 1,
+    note: Note = lambda _: None,
+) -> tuple[Answer, ...]:
+    """One answer for each variant; ``note`` hears what was tried as it is done.
+
+    The seeds are those of the scenario when missing, at least two; where an
+    interval straddles the bound, twice as many are tried, up to ``max_seeds``.
+    Raises ``ScenarioError`` when an end of the range, or a value that the search
+    comes to, is no scenario, and ``UserError`` for a figure that no run has.
+    """
+    loader = Loader(source)
+    loaded = _Scenarios(loader, values, settings, variants)
+    ends = [loaded.at(0), loaded.at(values.last)]
+    for scenario in (variant for end in ends for variant in end.variants):
+        check(target, scenario)
+    given = ends[0].seeds if seeds is None else tuple(seeds)
+    start = max(2, len(given))
+    every = _more(given, max(start, max_seeds))
+    answers = []
+    tasks = [
+        loaded.task(index, variant.variant, seed)
+        for variant in ends[0].variants
+        for index in (0, values.last)
+        for seed in every[:start]
+    ]
+    with opened(tasks) as executor:
+        for variant in ends[0].variants:
+            trials = _Trials(loaded, variant.variant, target, every, start, executor, retries, note)
+            answers.append(trials.answer())
+    return tuple(answers)
+
+
+@dataclass
+class _Scenarios:
+    """The scenario at each value, loaded when it is asked for."""
+
+    loader: Loader
+    values: Ladder
+    settings: Sequence[str]
+    variants: Sequence[str]
+    known: dict[int, ScenarioSet] = field(default_factory=dict)
+
+    def at(self, index: int) -> ScenarioSet:
+        if index not in self.known:
+            setting = f"{self.values.path}={self.values.value(index)}"
+            self.known[index] = self.loader.load((*self.settings, setting), self.variants)
+        return self.known[index]
+
+    def task(self, index: int, variant: str, seed: int) -> Task:
+        return Task(self.at(index).variant([variant]), seed, version("podsim"))
+
+
+@dataclass
+class _Trials:
+    """The search for one variant."""
+
+    scenarios: _Scenarios
+    variant: str
+    target: Target
+    seeds: Sequence[int]
+    start: int
+    executor: Executor
+    retries: int
+    note: Note
+    figures: dict[tuple[int, int], float] = field(default_factory=dict)
+    trials: dict[int, Trial] = field(default_factory=dict)
+
+    def answer(self) -> Answer:
+        values = self.scenarios.values
+        self._measure((0, values.last), self.start)
+        found = search.edge(values.last, self._judge)
+        tried = {index: trial.interval for index, trial in sorted(self.trials.items())}
+        return Answer(
+            variant=self.variant,
+            path=values.path,
+            target=self.target,
+            status=self._status(found),
+            larger_helps=found.upward,
+            value=None if found.meets is None else values.value(found.meets),
+            misses=None if found.misses is None else values.value(found.misses),
+            trials=tuple(self.trials[index] for index in tried),
+            contradictions=tuple(
+                (values.value(one), values.value(other))
+                for one, other in search.contradictions(tried)
+            ),
+        )
+
+    def _status(self, found: search.Edge) -> Status:
+        if found.is_sharp:
+            return "found"
+        if found.upward is None and found.meets is not None:
+            return "always"
+        if found.upward is None and found.misses is not None:
+            return "never"
+        return "undecided"
+
+    def _judge(self, index: int) -> Verdict:
+        """Try a value under more and more seeds, until its interval says something."""
+        number = self.start
+        while True:
+            self._measure((index,), number)
+            values = [self.figures[index, seed] for seed in self.seeds[:number]]
+            interval = self.target.interval(values)
+            verdict = self.target.verdict(interval)
+            if verdict != "undecided" or number == len(self.seeds):
+                break
+            number = min(2 * number, len(self.seeds))
+        trial = Trial(self.scenarios.values.value(index), interval, verdict)
+        self.trials[index] = trial
+        self.note(self._told(trial))
+        return verdict
+
+    def _measure(self, indices: Sequence[int], number: int) -> None:
+        """Make the runs of the first ``number`` seeds that have not been made yet."""
+        missing = [
+            (index, seed)
+            for index in indices
+            for seed in self.seeds[:number]
+            if (index, seed) not in self.figures
+        ]
+        tasks = [self.scenarios.task(index, self.variant, seed) for index, seed in missing]
+
+        def ended(at: int, outcome: Outcome) -> None:
+            index, seed = missing[at]
+            if isinstance(outcome, Failed):
+                value = self.scenarios.values.value(index)
+                where = f"{self.scenarios.values.path}={value}, {self.variant} seed {seed}"
+                kind = InvariantError if outcome.is_bug else WorkerError
+                raise kind(f"{where}: {outcome.reason} (tried {outcome.tries} times)")
+            self.figures[index, seed] = self.target.value(outcome.figures)
+
+        measure_all(tasks, self.executor, self.retries, ended)
+
+    def _told(self, trial: Trial) -> str:
+        where = f"{self.variant}: " if self.variant else ""
+        mean = trial.interval.mean
+        figure = "censored" if mean in (inf, -inf) else f"{mean:g}"
+        return (
+            f"{where}{self.scenarios.values.path}={trial.value}: {self.target.key} {figure} over "
+            f"{trial.interval.n} seeds, {trial.verdict}"
+        )
+
+
+def _more(seeds: Sequence[int], number: int) -> tuple[int, ...]:
+    """The seeds, and after them so many of the next ones that they are ``number``."""
+    others = (seed for seed in count(1) if seed not in seeds)
+    return (*seeds, *islice(others, max(0, number - len(seeds))))
+
+
+def _round(number: Decimal) -> Decimal:
+    """The largest of 1, 2, 5, 10, 20, ... (or 0.5, 0.2, ...) that is at most ``number``."""
+    power = Decimal(1).scaleb(number.adjusted())
+    return max(power * digit for digit in (1, 2, 5) if power * digit <= number)

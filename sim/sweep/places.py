@@ -1,0 +1,48 @@
+"""Which executor a sweep works on, by its name."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final
+
+from sim.errors import UserError
+from sim.runner import available_jobs
+from sim.sweep.executor import Executor, worker_processes
+from sim.sweep.runs import Task, check_place
+from sim.sweep.sweep import Opened
+
+EXECUTORS: Final = ("processes", "dask")
+
+
+def opener(name: str, jobs: int | None, address: str | None) -> Opened:
+    """What opens the executor ``name`` once the tasks are known; ``jobs`` is the number of
+    processes on this machine, as many as cores when None.
+
+    Raises ``UserError`` for a name or an address that cannot be meant.
+    """
+    if name not in EXECUTORS:
+        raise UserError(f"executor: must be one of {', '.join(EXECUTORS)}; got {name!r}")
+    if address is not None and name != "dask":
+        raise UserError("--address is that of a Dask scheduler: give --executor dask with it")
+    if address is not None and jobs is not None:
+        raise UserError("--jobs is for this machine, --address has its own workers: give only one")
+
+    def opened(tasks: Sequence[Task]) -> AbstractContextManager[Executor]:
+        count = min(jobs or available_jobs(), len(tasks))
+        if name == "processes":
+            return worker_processes(count)
+        from sim.sweep.cluster import dask_cluster
+
+        return dask_cluster(address, count, partial(_check_places, _samples(tasks)))
+
+    return opened
+
+
+def _samples(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """One task for each set of files that is needed."""
+    return tuple({tuple(task.scenarios.file_hashes.items()): task for task in tasks}.values())
+
+
+def _check_places(tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        check_place(task)

@@ -1,0 +1,84 @@
+"""The points of a design as checked scenarios, or everything that is wrong with any of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sim import registry
+from sim.errors import Fault, ScenarioError
+from sim.scenario.inputs import Inputs
+from sim.scenario.load import ScenarioSet, load_dict, load_text
+from sim.scenario.textfile import read_text
+from sim.sweep.design import Design
+
+Source = str | Path | Mapping[str, Any]
+"""A scenario file, or the mapping that it would hold."""
+
+
+class Loader:
+    """Loads a scenario again and again with other settings; what it needs is read once.
+
+    Raises ``ScenarioError`` when the file cannot be read.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._text = "" if isinstance(source, Mapping) else read_text(Path(source))
+        self._directory = Path() if isinstance(source, Mapping) else Path(source).parent
+        self._inputs = Inputs(self._directory)
+        self._registry = registry.load()  # looks through everything that is installed
+
+    def load(self, settings: Sequence[str], variants: Sequence[str]) -> ScenarioSet:
+        """The scenario with ``settings``; raises ``ScenarioError`` with every fault at once."""
+        inputs = self._inputs
+        if isinstance(self._source, Mapping):
+            found = load_dict(
+                self._source, settings, registry=self._registry, variants=variants, inputs=inputs
+            )
+        else:
+            source, directory = str(self._source), self._directory
+            found = load_text(
+                self._text, source, settings, directory, self._registry, variants, inputs
+            )
+        # A worker has a working directory of its own.
+        return replace(found, directory=self._directory.resolve())
+
+
+def load_points(
+    source: Source, design: Design, variants: Sequence[str] = ()
+) -> tuple[ScenarioSet, ...]:
+    """One checked scenario for each point, in the order of the design.
+
+    Raises ``ScenarioError`` with the faults of all points, each once, and
+    ``UserError`` for a variant that is not there.
+    """
+    loader = Loader(source)
+    found: list[ScenarioSet] = []
+    faults: dict[Fault, list[int]] = {}
+    for point in range(len(design.points)):
+        try:
+            found.append(loader.load((*design.settings, *design.changes(point)), variants))
+        except ScenarioError as error:
+            for fault in dict.fromkeys(error.faults):
+                faults.setdefault(_of_axis(fault, design, point), []).append(point)
+    if faults:
+        raise ScenarioError([_at_points(fault, points, design) for fault, points in faults.items()])
+    return tuple(found)
+
+
+def _of_axis(fault: Fault, design: Design, point: int) -> Fault:
+    """The fault of a swept value says which option it came from."""
+    for option, change in zip(design.options, design.changes(point)):
+        if fault.source == f"--set {change}":
+            return fault._replace(source=f"{option} {change}")
+    return fault
+
+
+def _at_points(fault: Fault, points: Sequence[int], design: Design) -> Fault:
+    """What only some points have, and does not name its value, says which they are."""
+    if len(points) == len(design.points) or fault.source.startswith(design.options):
+        return fault
+    first = ", ".join(design.changes(points[0]))
+    more = f" and {len(points) - 1} more" if len(points) > 1 else ""
+    return fault._replace(message=f"{fault.message} (at {first}{more})")

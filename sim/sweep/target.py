@@ -1,0 +1,133 @@
+"""What a search is for: a figure of a summary and the bound it has to keep."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isinf
+from typing import Final, Literal, TypeAlias
+
+from sim.errors import UserError
+from sim.results.metric import Metric
+from sim.results.metrics import METRICS, metric
+from sim.scenario.schema import Scenario
+from sim.scenario.suggest import suggestion
+from sim.stats import Interval, t_interval
+from sim.sweep import amounts
+from sim.sweep.amounts import NUMBER
+
+Verdict: TypeAlias = Literal["misses", "undecided", "meets"]
+
+_TARGET: Final = re.compile(rf"\s*([\w.-]+?)\s*(<=|>=|<|>)\s*({NUMBER})\s*", re.ASCII)
+_TIMES: Final = ("s", "tokens/s")
+_NAMED: Final = {"by_workload": "workload", "rules": "rule", "pool": "pool"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """``key`` is to stand in ``relation`` (``<=`` and so on) to ``bound``, in the figure's unit."""
+
+    key: str
+    relation: str
+    bound: float
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.relation} {self.bound:g}"
+
+    @property
+    def _missed(self) -> float:
+        """What a value counts as that is known only to be too late to be seen."""
+        return inf if self.relation.startswith("<") else -inf
+
+    def value(self, figures: Mapping[str, float | None]) -> float:
+        """The figure of a run; a time that is null, censored or never seen, misses any bound.
+
+        Raises ``UserError`` where the run has no such figure.
+        """
+        declared = metric(self.key)
+        if self.key not in figures and not declared.is_family:
+            raise UserError(f"target: no {self.key!r} here{suggestion(self.key, figures)}")
+        value = figures.get(self.key, 0.0)
+        if value is not None:
+            return float(value)
+        if declared.unit in _TIMES:
+            return self._missed
+        raise UserError(f"target: {self.key} is null: {declared.definition}")
+
+    def interval(self, values: Sequence[float]) -> Interval:
+        """The 95 % t interval of the mean over runs; equal values are their own interval."""
+        if any(map(isinf, values)):
+            return Interval(self._missed, self._missed, self._missed, len(values))
+        if len(values) > 1 and min(values) == max(values):
+            return Interval(values[0], values[0], values[0], len(values))
+        return t_interval(values)
+
+    def verdict(self, interval: Interval) -> Verdict:
+        """Whether the whole interval keeps the bound, none of it, or some."""
+        if interval.low is None or interval.high is None:
+            return "undecided"
+        kept = {self._keeps(interval.low), self._keeps(interval.high)}
+        if len(kept) == 2:
+            return "undecided"
+        return "meets" if kept == {True} else "misses"
+
+    def kept_by_mean(self, interval: Interval) -> bool:
+        """Whether the mean keeps the bound, however sure it is."""
+        return interval.mean is not None and self._keeps(interval.mean)
+
+    def _keeps(self, value: float) -> bool:
+        match self.relation:
+            case "<=":
+                return value <= self.bound
+            case ">=":
+                return value >= self.bound
+            case "<":
+                return value < self.bound
+            case _:
+                return value > self.bound
+
+
+def parse(text: str) -> Target:
+    """Read ``ttft_s.p95 <= 2.5``; raises ``UserError``."""
+    match = _TARGET.fullmatch(text)
+    if match is None:
+        raise UserError(
+            f"target {text!r}: must be a figure, <=, <, >= or >, and a number, such as "
+            "'ttft_s.p95 <= 2.5' or 'slo_attainment >= 0.95'"
+        )
+    key, relation, written = match.groups()
+    try:
+        declared = metric(key)
+    except KeyError:
+        known = [each.key for each in METRICS]
+        hint = suggestion(key, known, "podsim run FILE --json shows all figures of a scenario")
+        raise UserError(f"target {text!r}: unknown figure {key!r}{hint}") from None
+    return Target(key, relation, _bound(text, declared, written))
+
+
+def check(target: Target, scenario: Scenario) -> None:
+    """Raises ``UserError`` when no run of ``scenario`` could have the figure."""
+    first, _, rest = target.key.partition(".")
+    if first in ("slo_attainment", "goodput_requests_per_s") and scenario.slo is None:
+        raise UserError(
+            f"target: {first} needs objectives: give the scenario slo: {{ttft: 2.5s, tpot: 40ms}} "
+            "or --set slo.ttft=2.5s"
+        )
+    known = {
+        "by_workload": list(scenario.workloads),
+        "rules": [rule.name for rule in scenario.router.rules],
+        "pool": list(scenario.pools),
+    }.get(first)
+    # A summary has figures by workload only where there are several.
+    if known is not None and not any(f"{rest}.".startswith(f"{name}.") for name in known):
+        name = rest.partition(".")[0]
+        raise UserError(f"target: no {_NAMED[first]} {name!r} here{suggestion(name, known)}")
+
+
+def _bound(text: str, declared: Metric, written: str) -> float:
+    try:
+        amount = amounts.in_base(amounts.parse(written))
+    except ValueError as error:
+        raise UserError(f"target {text!r}: {error}") from None
+    if amount.unit not in ("", declared.unit):
+        raise UserError(f"target {text!r}: {declared.key} is in {declared.unit}; got {written}")
+    return float(amount.number)
