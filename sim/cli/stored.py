@@ -36,7 +36,7 @@ def named_place(name: str, root: Path = DEFAULT_STORE) -> "tuple[Path, Found]":
     torn: tuple[Path, Found] | None = None
     empty: Path | None = None
     for place in _meant(name, root):
-        if not place.is_dir():
+        if not _is_folder(place):
             continue
         found = found_runs(place)
         if found.runs:
@@ -49,6 +49,13 @@ def named_place(name: str, root: Path = DEFAULT_STORE) -> "tuple[Path, Found]":
     if empty is not None:
         raise UserError(f"{empty}: no stored run in this folder")
     raise UserError(_unknown(name, root))
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # a name that is too long, a folder that may not be looked into
+        return False
 
 
 def scenario_folders(scenario: str, root: Path = DEFAULT_STORE) -> list[Path]:

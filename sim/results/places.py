@@ -79,9 +79,10 @@ def take_away(target: Path) -> None:
         except BaseException:
             aside.rmdir()
             raise
-        rests = [rest for rest in target.parent.glob(f"{UNFINISHED}*") if _abandoned(rest)]
-        for rest in rests:
-            shutil.rmtree(rest, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        for rest in target.parent.glob(f"{UNFINISHED}*"):
+            if _abandoned(rest):
+                shutil.rmtree(rest, ignore_errors=True)
 
 
 def previous(target: Path) -> Path:

@@ -44,10 +44,12 @@ def remove(run: Path) -> None:
 
     Nobody sees half of it. Raises ``OSError``; the run is whole then.
     """
-    take_away(run)
-    if _in_place(run):
-        remove_if_empty(run.parent)
-        remove_if_empty(run.parent.parent)
+    try:
+        take_away(run)
+    finally:
+        if _in_place(run):
+            remove_if_empty(run.parent)
+            remove_if_empty(run.parent.parent)
 
 
 def _in_place(run: Path) -> bool:

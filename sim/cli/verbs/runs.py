@@ -80,7 +80,7 @@ def show(run: str, as_json: bool) -> None:
     in_place = place != stored[0].path
     click.echo(render(runs, place if in_place else None))
     if not in_place:
-        click.echo(f"Tables: {place}")
+        click.echo(f"\nTables: {place}")
     click.echo("\n".join(_making_and_digests(stored)))
 
 
@@ -139,10 +139,15 @@ def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     if dry_run:
         return
     if not yes:
-        if not sys.stdin.isatty():
+        if not _is_terminal():
             raise UserError("nothing was removed: give --yes where nobody can be asked")
         click.confirm(f"remove {_counted(len(whole) + len(torn))} for good?", abort=True, err=True)
     _remove([*(run.path for run in whole), *(each.path for each in torn)])
+
+
+def _is_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty()
 
 
 def _named(names: tuple[str, ...]) -> "tuple[list[StoredRun], list[Unreadable]]":
@@ -201,6 +206,8 @@ def _remove(paths: list[Path]) -> None:
     for path in paths:
         try:
             remove(path)
+        except FileNotFoundError:
+            continue  # somebody else has just removed it
         except OSError as error:
             raise UserError(
                 f"cannot remove {path}: {error.strerror}; {_counted(gone)} removed before it"
