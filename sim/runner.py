@@ -197,6 +197,7 @@ class _Task:
             scenario=self.scenario.model_dump(mode="json", by_alias=True),
             variant_hash=self.scenarios.variant_hash(self.index),
             variants=tuple(scenario.variant for scenario in self.scenarios.variants),
+            warnings=self.scenarios.warnings,
             provenance=self.provenance,
         )
 

@@ -20,8 +20,23 @@ import click
 from sim.cli.interruption import interruptible
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 
-VERBS: Final = ("init", "import", "validate", "list", "run", "plot", "compare", "sweep", "find", "bench")
+VERBS: Final = (
+    "init",
+    "import",
+    "validate",
+    "list",
+    "run",
+    "runs",
+    "plot",
+    "compare",
+    "sweep",
+    "find",
+    "bench",
+)
 """In the order of a working day; ``sim.cli.verbs.<verb>`` holds ``command``."""
+
+ARGUMENTS: Final = "podsim.arguments"
+"""Where the context of a command keeps what was typed behind ``podsim``."""
 
 # What a file system may answer to a user's path; any other OSError is a bug of ours.
 FILE_TROUBLES: Final = frozenset(
@@ -61,10 +76,15 @@ class Verbs(click.Group):
         command: click.Command = import_module(f"sim.cli.verbs.{module}").command
         return command
 
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+    def make_context(
+        self, info_name: str | None, args: list[str], *others: Any, **options: Any
+    ) -> click.Context:
         """Read the command line; --help and --version of the group are answered here."""
+        typed = tuple(args)
         with _failures_explained():
-            return super().make_context(*arguments, **options)
+            context = super().make_context(info_name, args, *others, **options)
+        context.meta[ARGUMENTS] = typed
+        return context
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb that was called."""

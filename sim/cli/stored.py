@@ -1,12 +1,14 @@
 """Stored runs as the command line names them: a folder, or a name below results/runs."""
 
-from pathlib import Path
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from sim.errors import UserError
 
 if TYPE_CHECKING:
-    from sim.results.stored import StoredRun
+    from sim.results.stored import Found, StoredRun
 
 DEFAULT_STORE: Final = Path("results", "runs")
 
@@ -16,42 +18,102 @@ def named_runs(name: str, root: Path = DEFAULT_STORE) -> "tuple[StoredRun, ...]"
     ``root``, or those of the newest scenario of that name below ``root``.
 
     ``name`` may go on with a variant and a seed: ``quickstart/bounded-ring/seed-1``.
-    Raises ``UserError`` when there are none.
+    Raises ``UserError`` when there are none, or one of them cannot be read.
     """
-    from sim.results.stored import stored_runs
+    from sim.results.stored import all_readable
 
-    for place in (Path(name), root / name):
-        if place.is_dir():
-            runs = stored_runs(place)
-            if not runs:
-                raise UserError(f"{place}: no stored run in this folder")
-            return runs
-    scenario, _, below = name.partition("/")
-    newest = _newest(scenario, root)
-    if newest is None or not (newest / below).is_dir():
-        raise UserError(_unknown(name, root))
-    return stored_runs(newest / below)
+    place, found = named_place(name, root)
+    return all_readable(place, found)
 
 
-def _newest(scenario: str, root: Path) -> Path | None:
-    """The folder of the scenario, of several the one whose runs were started last."""
-    from sim.results.stored import stored_runs
+def named_place(name: str, root: Path = DEFAULT_STORE) -> "tuple[Path, Found]":
+    """The folder that ``name`` means, and what lies there, with what cannot be read.
 
-    started: dict[Path, str] = {}
-    for folder in sorted(root.glob(f"{scenario}-*")):
-        for run in stored_runs(folder):
-            if run.scenario == scenario:
-                started[folder] = max(
-                    started.get(folder, ""), str(run.provenance.get("started", ""))
-                )
-    return max(started, key=lambda folder: started[folder], default=None)
+    Raises ``UserError`` when there is nothing.
+    """
+    from sim.results.stored import found_runs
+
+    torn: tuple[Path, Found] | None = None
+    empty: Path | None = None
+    for place in _meant(name, root):
+        if not _is_folder(place):
+            continue
+        found = found_runs(place)
+        if found.runs:
+            return place, found
+        if found.unreadable:
+            torn = torn or (place, found)
+        empty = empty or place
+    if torn is not None:
+        return torn
+    if empty is not None:
+        raise UserError(f"{empty}: no stored run in this folder")
+    raise UserError(_unknown(name, root))
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # a name that is too long, a folder that may not be looked into
+        return False
+
+
+def scenario_folders(scenario: str, root: Path = DEFAULT_STORE) -> list[Path]:
+    """The folders below ``root`` that hold runs of scenarios of that name, by their names.
+
+    A name that begins like another one is none of its folders.
+    """
+    from sim.results.places import HASH_DIGITS
+
+    named = re.compile(rf"{re.escape(scenario)}-[0-9a-f]{{{HASH_DIGITS}}}")
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    return [folder for folder in folders if named.fullmatch(folder.name) and folder.is_dir()]
+
+
+def _meant(name: str, root: Path) -> Iterator[Path]:
+    """The folders that ``name`` may mean, the likeliest first."""
+    if not name.strip():
+        return
+    yield Path(name)
+    parts = PurePath(name).parts
+    if PurePath(name).is_absolute() or ".." in parts or not parts:
+        return  # would lead out of the store
+    yield root / name
+    newest = _newest(scenario_folders(parts[0], root))
+    if newest is not None:
+        yield newest.joinpath(*parts[1:])
+
+
+def _newest(folders: list[Path]) -> Path | None:
+    """The folder whose runs were started last."""
+    from sim.results.stored import found_runs
+
+    if len(folders) < 2:
+        return next(iter(folders), None)
+    last = {
+        folder: max((run.started for run in found_runs(folder).runs), default="")
+        for folder in folders
+    }
+    return max(folders, key=lambda folder: (last[folder], folder.name))
 
 
 def _unknown(name: str, root: Path) -> str:
     from sim.scenario.suggest import suggestion
 
-    known = sorted(folder.name for folder in root.iterdir()) if root.is_dir() else []
-    where = f"neither a folder nor a stored run below {root}"
+    folders = (
+        sorted(folder for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
+    )
+    known = [folder.name for folder in folders if not folder.name.startswith(".")]
+    where = f"{name!r} is neither a folder nor a stored run below {root}"
     if not known:
-        return f"{name}: {where}, which holds none; podsim run FILE stores runs there"
-    return f"{name}: {where}{suggestion(name, known)}; podsim runs list shows all"
+        return f"{where}, which holds none; podsim run FILE stores runs there"
+    scenario, _, below = name.partition("/")
+    newest = _newest(scenario_folders(scenario, root)) or root / scenario
+    if below.strip("/") and newest.is_dir():
+        beside = sorted(
+            str(path.relative_to(newest))
+            for path in (*newest.glob("*"), *newest.glob("*/*"))
+            if path.is_dir() and not path.name.startswith(".")
+        )
+        return f"{newest} holds no {below!r}{suggestion(below, beside)}"
+    return f"{where}{suggestion(name, known)} (podsim runs list shows all)"

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sim.cli.rows import Row, shown
+from sim.stats import PERCENTILE_METHOD
 
 if TYPE_CHECKING:
-    from sim.runner import Runs
+    from sim.results.result import RunResult
 
 WIDTH: Final = 100
 UNKNOWN: Final = "–"
@@ -17,24 +18,70 @@ PARTLY_UNKNOWN: Final = "–*"
 GAP: Final = "  "
 
 
-def render(runs: "Runs", folder: Path | None) -> str:
+class Scenario(Protocol):
+    """What the table says of the scenario."""
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is for; may be empty."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of its file."""
+        ...
+
+
+class Runs(Protocol):
+    """What a table is made of, just simulated or from the disk; rows of tables are not read."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was simulated."""
+        ...
+
+    @property
+    def runs(self) -> "tuple[RunResult, ...]":
+        """What came out, variants in file order."""
+        ...
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """Its figures over the seeds, as ``sim.results.comparison`` has them."""
+        ...
+
+
+def render(runs: Runs, folder: Path | None) -> str:
     """The whole answer to a reader: what was measured, the table, what to beware of.
 
     ``folder`` is where the results lie, None when nothing was written.
     """
     comparison = runs.comparison
-    variants = list(dict.fromkeys(run.variant for run in runs.runs))
-    seeds = list(dict.fromkeys(run.seed for run in runs.runs))
+    ran: dict[str, list[int]] = {}
+    for run in runs.runs:
+        ran.setdefault(run.variant, []).append(run.seed)
+    variants = list(ran)
+    seeds = sorted({seed for under in ran.values() for seed in under})
     rows = shown(comparison)
     columns = [
         [variant or runs.scenario.name]
-        + [_cell(comparison, variant, row, len(seeds)) for row in rows]
+        + [_cell(comparison, variant, row, len(ran[variant])) for row in rows]
         for variant in variants
     ]
     blocks = _blocks(["", *(row.label for row in rows)], columns)
     lines = [*_heading(runs, variants, seeds), "", *blocks, ""]
     if any(PARTLY_UNKNOWN in column for column in columns):
         lines.append("* null under some seeds, of which a mean of the others would say nothing")
+    lines += [
+        f"{variant} ran under {_listed(sorted(under))} only"
+        for variant, under in ran.items()
+        if len(under) < len(seeds)
+    ]
     lines += _notes(runs)
     if folder is not None:
         lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
@@ -72,7 +119,7 @@ def _blocks(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str
     return [line.rstrip() for line in lines]
 
 
-def _heading(runs: "Runs", variants: Sequence[str], seeds: Sequence[int]) -> list[str]:
+def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[str]:
     """Which scenario, which window, which seeds."""
     description = " ".join(runs.scenario.description.split())
     title = f"{runs.scenario.name}: {description}" if description else runs.scenario.name
@@ -83,7 +130,8 @@ def _heading(runs: "Runs", variants: Sequence[str], seeds: Sequence[int]) -> lis
         measured = [f"Requests that arrived {windows[variants[0]]}."]
     else:
         measured = [f"{name}: requests that arrived {windows[name]}." for name in variants]
-    return [*_wrapped(title), *measured, _seeds(seeds)]
+    percentiles = f"Percentiles are those of each run, over all its requests ({PERCENTILE_METHOD})."
+    return [*_wrapped(title), *measured, _seeds(seeds), percentiles]
 
 
 def _window(start_s: float, end_s: float) -> str:
@@ -116,10 +164,11 @@ def _wrapped(text: str) -> list[str]:
     return wrap(text, WIDTH, subsequent_indent=GAP)
 
 
-def _notes(runs: "Runs") -> list[str]:
+def _notes(runs: Runs) -> list[str]:
     """Warnings of the file and of the runs, then facts about the input; alike ones only once."""
     said: dict[tuple[str, str], tuple[str, list[int]]] = {}
-    for run in runs.runs:
+    variants = list(dict.fromkeys(run.variant for run in runs.runs))
+    for run in sorted(runs.runs, key=lambda run: (variants.index(run.variant), run.seed)):
         for warning in run.warnings:
             alike = re.sub(r"[\d.,]+", "#", warning)
             _, seeds = said.setdefault((run.variant, alike), (warning, []))
@@ -132,7 +181,7 @@ def _notes(runs: "Runs") -> list[str]:
     return lines + _input_facts(runs)
 
 
-def _input_facts(runs: "Runs") -> list[str]:
+def _input_facts(runs: Runs) -> list[str]:
     """What the workloads count about their input, where it is not zero."""
     counts: dict[str, dict[str, list[int]]] = {}
     for run in runs.runs:

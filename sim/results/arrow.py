@@ -112,6 +112,11 @@ def table(schema: Sequence[Field], columns: Sequence[Array]) -> Table:
     return pa.Table.from_arrays(list(columns), schema=pa.schema(list(schema)))
 
 
+def empty(schema: Sequence[Field]) -> Table:
+    """A table without rows."""
+    return pa.schema(list(schema)).empty_table()
+
+
 def names(of: Table) -> list[str]:
     """The names of the columns of a table."""
     return list(of.column_names)
@@ -210,8 +215,13 @@ def read(path: Path) -> Table:
     """Read a parquet file; raises ``OSError`` or ``ValueError`` when it cannot be read."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
-        return file.read(use_threads=False)
+    try:
+        with parquet.ParquetFile(path) as file:
+            return file.read(use_threads=False)
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ValueError(f"{path.name} is torn: {error}") from error
 
 
 def data_frame(of: Table) -> "pd.DataFrame":

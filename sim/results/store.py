@@ -4,14 +4,11 @@
 (``requests.parquet``, ``placements.parquet`` and so on), ``summary.json`` and ``manifest.json``.
 A run is written into a folder beside its place and renamed into it. The result
 it replaces is kept under another name until then, and is found there again
-should the process die between the two renames.
+should the process die between the two renames (``sim.results.places``).
 """
 
-import fcntl
 import json
-import os
 import platform
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -25,17 +22,16 @@ from sim.errors import UserError
 from sim.ports import PodTotals
 from sim.results import arrow
 from sim.results.digest import digest
+from sim.results.forms import SCHEMA_VERSION, read_json, read_manifest
+from sim.results.places import MANIFEST, SUMMARY, put, recover, run_path, scenario_name
 from sim.results.result import RunFacts, RunResult
 from sim.results.tables import DECLARED, Tables, schema
-from sim.results.unfinished import make_beside
 
-SCHEMA_VERSION: Final = 3
-OLDEST_SCHEMA_VERSION: Final = 2
-NO_VARIANT: Final = "base"
-HASH_DIGITS: Final = 8
-MANIFEST: Final = "manifest.json"
-SUMMARY: Final = "summary.json"
-PREVIOUS: Final = ".previous-"
+UNREADABLE: Final = (
+    *(OSError, LookupError, TypeError, ValueError, AttributeError),
+    *(NotImplementedError, RecursionError),
+)
+"""What a file that is not what it should be may raise when it is read."""
 
 
 @dataclass(frozen=True)
@@ -44,26 +40,26 @@ class Origin:
 
     ``scenario`` is the resolved variant as JSON has it, ``variant_hash`` the
     hash of it alone and ``variants`` the names of all that were run with it, in
-    file order. ``provenance`` is whatever the caller knows and a pure function
-    cannot: time of day, command, commit.
+    file order. ``warnings`` are those of the scenario's file. ``provenance`` is
+    whatever the caller knows and a pure function cannot: time of day, command, commit.
     """
 
     scenario_hash: str
     scenario: Mapping[str, Any]
     variant_hash: str = ""
     variants: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     provenance: Mapping[str, Any] | None = None
 
 
 def folder(root: Path, facts: RunFacts, scenario_hash: str) -> Path:
     """Where the result of a run belongs."""
-    place = scenario_folder(root, facts.scenario, scenario_hash)
-    return place / (facts.variant or NO_VARIANT) / f"seed-{facts.seed}"
+    return root / run_path(facts.scenario, scenario_hash, facts.variant, facts.seed)
 
 
 def scenario_folder(root: Path, scenario: str, scenario_hash: str) -> Path:
     """The folder that holds the folders of all variants."""
-    return root / f"{scenario}-{scenario_hash[:HASH_DIGITS]}"
+    return root / scenario_name(scenario, scenario_hash)
 
 
 @contextmanager
@@ -93,16 +89,12 @@ def write(result: RunResult, root: Path, origin: Origin) -> Path:
     """
     target = folder(root, result.facts, origin.scenario_hash)
     manifest = _manifest(result, origin)
-    with _refused(f"cannot store the result in {target}", OSError), made(target.parent):
-        unfinished = make_beside(target, _make_folder)
-        try:
-            _write_files(result, unfinished, manifest)
-            with _alone_in(target.parent):
-                _recover(target)
-                _replace(unfinished, target)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
+    with (
+        _refused(f"cannot store the result in {target}", OSError),
+        made(target.parent),
+        put(target) as unfinished,
+    ):
+        _write_files(result, unfinished, manifest)
     return target
 
 
@@ -112,41 +104,25 @@ def read(path: Path) -> RunResult:
     Raises ``UserError`` when there is none, when another version of podsim
     wrote it in another form, or when its tables are not those of its digest.
     """
-    with _refused(f"cannot read a result from {path}", OSError, KeyError, ValueError):
-        if _previous(path).exists():
-            with _alone_in(path.parent):
-                _recover(path)
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        check_version(path, manifest["schema_version"])
+    with _refused(f"cannot read a result from {path}", *UNREADABLE):
+        recover(path)
+        manifest = read_manifest(path)
         tables = Tables(**{name: arrow.read(path / f"{name}.parquet") for name in DECLARED})
+        genuine = digest(tables) == manifest["digest"] and all(
+            arrow.matches(getattr(tables, name), schema(columns))
+            for name, columns in DECLARED.items()
+        )
         result = RunResult(
-            facts=facts_of(manifest["facts"]),
+            facts=facts_from(manifest["facts"]),
             tables=tables,
-            summary=json.loads((path / SUMMARY).read_text(encoding="utf-8")),
+            summary=read_json(path / SUMMARY),
             warnings=tuple(manifest["warnings"]),
             digest=manifest["digest"],
             manifest=manifest,
         )
-    declared = all(
-        arrow.matches(getattr(tables, name), schema(columns)) for name, columns in DECLARED.items()
-    )
-    if not declared or digest(tables) != result.digest:
+    if not genuine:
         raise UserError(f"{path}: the tables are not those of the digest; run the scenario again")
     return result
-
-
-def check_version(path: Path, version: int) -> None:
-    """Raises ``UserError`` for a form that this podsim does not read."""
-    if version > SCHEMA_VERSION:
-        raise UserError(
-            f"{path}: stored in form {version} by a newer podsim, this one reads forms up to "
-            f"{SCHEMA_VERSION}; update podsim or run the scenario again"
-        )
-    if version < OLDEST_SCHEMA_VERSION:
-        raise UserError(
-            f"{path}: stored in form {version}, which this podsim no longer reads; "
-            "run the scenario again"
-        )
 
 
 def _manifest(result: RunResult, origin: Origin) -> dict[str, Any]:
@@ -168,6 +144,7 @@ def _manifest(result: RunResult, origin: Origin) -> dict[str, Any]:
         "warnings": list(result.warnings),
         "facts": _plain_facts(result.facts),
         "scenario": dict(origin.scenario),
+        "scenario_warnings": list(origin.warnings),
     }
     if origin.provenance is not None:
         manifest["provenance"] = dict(origin.provenance)
@@ -182,8 +159,8 @@ def _plain_facts(facts: RunFacts) -> dict[str, Any]:
     return plain
 
 
-def facts_of(plain: Mapping[str, Any]) -> RunFacts:
-    """The facts as a manifest keeps them; raises ``KeyError`` when one is missing."""
+def facts_from(plain: Mapping[str, Any]) -> RunFacts:
+    """The facts of a run from its manifest; raises as a mapping and what is in it do."""
     facts = RunFacts(**{field.name: plain[field.name] for field in fields(RunFacts)})
     return replace(
         facts,
@@ -207,50 +184,6 @@ def _write_files(result: RunResult, place: Path, manifest: Mapping[str, Any]) ->
     for name, document in ((SUMMARY, result.summary), (MANIFEST, manifest)):
         text = json.dumps(document, indent=2, allow_nan=False)
         (place / name).write_text(text + "\n", encoding="utf-8")
-
-
-@contextmanager
-def _alone_in(directory: Path) -> Iterator[None]:
-    """One at a time moves results in ``directory``, among all processes of this machine."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _replace(unfinished: Path, target: Path) -> None:
-    """Put a finished folder in its place; what stood there comes back if that fails."""
-    previous = _previous(target)
-    if target.exists():
-        target.rename(previous)
-    try:
-        unfinished.rename(target)
-    except BaseException:
-        _recover(target)
-        raise
-    shutil.rmtree(previous, ignore_errors=True)
-
-
-def _make_folder(place: Path) -> None:
-    place.mkdir(parents=True)
-
-
-def _recover(target: Path) -> None:
-    """Finish what a writer that died between its two renames has begun."""
-    previous = _previous(target)
-    if not previous.exists():
-        return
-    if target.exists():
-        shutil.rmtree(previous)
-    else:
-        previous.rename(target)
-
-
-def _previous(target: Path) -> Path:
-    return target.with_name(f"{PREVIOUS}{target.name}")
 
 
 @contextmanager

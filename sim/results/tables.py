@@ -181,3 +181,8 @@ DECLARED: Final = {
 def schema(columns: Sequence[Column]) -> list[arrow.Field]:
     """The schema of a declared table."""
     return [arrow.field(column.name, column.dtype, column.nullable) for column in columns]
+
+
+def without_rows() -> Tables:
+    """The declared tables, empty."""
+    return Tables(*(arrow.empty(schema(columns)) for columns in DECLARED.values()))

@@ -48,7 +48,7 @@ def build(
     columns: list[tuple[str, arrow.Array]] = [("point", _integers(points))]
     for path, values in zip(design.paths, swept_values(design, scenarios)):
         columns.append((path, _column([values[point] for point in points])))
-    texts: dict[str, list[str | None]] = {
+    texts: dict[str, Sequence[str | None]] = {
         "variant": [task.variant for task in tasks],
         "status": ["failed" if run is None else "completed" for run in measured],
         "error": [getattr(outcome, "reason", None) for outcome in outcomes],

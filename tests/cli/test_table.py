@@ -88,6 +88,7 @@ def test_the_whole_table_of_one_seed():
         "demo: a demonstration of two lines\n"
         "Requests that arrived from 600 s to 1,500 s of simulated time.\n"
         "One run per variant, seed 1.\n"
+        "Percentiles are those of each run, over all its requests (linear, type 7).\n"
         "\n"
         "                           ring  least-loaded\n"
         "TTFT p50, s                0.25          0.25\n"

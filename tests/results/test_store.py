@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sim.errors import UserError
-from sim.results import arrow, store
+from sim.results import arrow
 from sim.results.digest import digest
+from sim.results.places import PREVIOUS
 from sim.results.store import Origin, folder, read, write
 from sim.results.tables import DECLARED
 from sim.results.unfinished import UNFINISHED
@@ -173,9 +174,9 @@ def test_a_failed_rename_brings_the_older_run_back(
 def test_a_writer_that_died_between_its_renames_loses_nothing(tmp_path: Path) -> None:
     """Killed at the worst moment, a run would be gone although its files are there."""
     path = keep(tmp_path)
-    path.rename(path.with_name(f"{store.PREVIOUS}{path.name}"))
+    path.rename(path.with_name(f"{PREVIOUS}{path.name}"))
     assert read(path).digest == RESULT.digest
-    path.rename(path.with_name(f"{store.PREVIOUS}{path.name}"))
+    path.rename(path.with_name(f"{PREVIOUS}{path.name}"))
     keep(tmp_path)
     assert len(everything_under(tmp_path)) == len(DECLARED) + 2
 

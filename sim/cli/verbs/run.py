@@ -10,6 +10,7 @@ import click
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
+    from sim.cli.table import Runs as Shown
     from sim.runner import Progress, Runs
     from sim.scenario.load import ScenarioSet
     from sim.timeline.excerpt import Excerpt
@@ -215,7 +216,7 @@ def _with_swap(swap_s: float | None) -> str:
     return f"\n  no swap in it, one begins at {swap_s:,.1f} s: --timeline-window {window}"
 
 
-def as_document(runs: "Runs") -> str:
+def as_document(runs: "Shown") -> str:
     """The JSON document for machines; unknown figures are null, keys are sorted."""
     document: dict[str, Any] = {
         "scenario": runs.scenario.name,

@@ -1,0 +1,156 @@
+"""Which stored runs there are, one line for all runs of a scenario, and who made them how."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sim.cli.kept import scenario_place
+from sim.results.places import scenario_name
+
+if TYPE_CHECKING:
+    from sim.results.stored import StoredRun
+
+MOST_VARIANTS_SHOWN: Final = 3
+GAP: Final = "  "
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The stored runs of a scenario that lie together.
+
+    ``name`` is what a RUN argument may be, ``started`` when the last of them was.
+    """
+
+    name: str
+    scenario: str
+    scenario_hash: str
+    variants: tuple[str, ...]
+    seeds: tuple[int, ...]
+    runs: int
+    started: str
+    podsim: str
+    podsim_commit: str
+    commit: str
+    size_bytes: int
+
+
+def shelves(runs: "Iterable[StoredRun]", root: Path) -> list[Shelf]:
+    """Runs by the folder of their scenario, the one that was started last at the end."""
+    together: dict[tuple[Path, str, str], list[StoredRun]] = {}
+    for run in runs:
+        key = (scenario_place(run), run.scenario, run.scenario_hash)
+        together.setdefault(key, []).append(run)
+    found = [_shelf(place, kin, root) for (place, _, _), kin in together.items()]
+    return sorted(found, key=lambda shelf: (shelf.started, shelf.name))
+
+
+def _shelf(place: Path, runs: "Sequence[StoredRun]", root: Path) -> Shelf:
+    newest = max(runs, key=lambda run: run.started)
+    return Shelf(
+        name=str(place.relative_to(root) if place.is_relative_to(root) else place),
+        scenario=newest.scenario,
+        scenario_hash=newest.scenario_hash,
+        variants=tuple(dict.fromkeys(run.variant for run in runs)),
+        seeds=tuple(sorted({run.seed for run in runs})),
+        runs=len(runs),
+        started=newest.started,
+        podsim=str(newest.manifest.get("podsim", "")),
+        podsim_commit=str(newest.provenance.get("podsim_commit", "")),
+        commit=str(newest.provenance.get("commit", "")),
+        size_bytes=sum(run.size_bytes() for run in runs),
+    )
+
+
+def listed(found: Sequence[Shelf]) -> str:
+    """A table of them: what to call each, and what it is."""
+    moved = any(
+        Path(each.name).name != scenario_name(each.scenario, each.scenario_hash) for each in found
+    )
+    names = ("RUN", *(("SCENARIO",) if moved else ()))
+    head = (*names, "VARIANTS", "SEEDS", "STARTED (UTC)", "SIZE", "PODSIM")
+    return "\n".join(columns([head, *(_line(each, moved) for each in found)]))
+
+
+def _line(shelf: Shelf, moved: bool) -> tuple[str, ...]:
+    whole = scenario_name(shelf.scenario, shelf.scenario_hash)
+    variants = [variant for variant in shelf.variants if variant]
+    few = len(variants) <= MOST_VARIANTS_SHOWN
+    return (
+        shelf.name,
+        *((whole,) if moved else ()),
+        (", ".join(variants) if few else f"{len(variants)} variants") or "-",
+        spans(shelf.seeds),
+        shelf.started[:19].replace("T", " ") or "-",
+        size(shelf.size_bytes),
+        " ".join(filter(None, (shelf.podsim, shelf.podsim_commit))) or "-",
+    )
+
+
+def as_json(found: Iterable[Shelf]) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [asdict(each) for each in found]
+
+
+def making(runs: "Sequence[StoredRun]") -> list[str]:
+    """How these runs were made, once for all that were made alike."""
+    alike: dict[tuple[tuple[str, str], ...], list[StoredRun]] = {}
+    for run in runs:
+        alike.setdefault(tuple(_made(run)), []).append(run)
+    lines: list[str] = []
+    for facts, made in alike.items():
+        whose = f" {len(made)} of the {len(runs)} runs" if len(alike) > 1 else ""
+        lines += ["", f"How made{whose}:"]
+        lines += columns([(f"  {what}", text) for what, text in facts])
+    return lines
+
+
+def _made(run: "StoredRun") -> Iterator[tuple[str, str]]:
+    noted: Mapping[str, Any] = run.provenance
+    for what, key in (
+        ("command", "command"),
+        ("in", "directory"),
+        ("started", "started"),
+        ("scenario's commit", "commit"),
+        ("podsim's commit", "podsim_commit"),
+        ("on", "system"),
+    ):
+        if noted.get(key):
+            yield what, str(noted[key])
+    versions = [
+        f"{program} {run.manifest[program]}"
+        for program in ("podsim", "python", "numpy", "pyarrow")
+        if program in run.manifest
+    ]
+    yield "with", ", ".join(versions)
+    yield "scenario hash", run.scenario_hash
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of texts with their columns below each other."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return [
+        GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """Ascending numbers, three or more in a row by their two ends: ``1-20, 25``."""
+    rows: list[list[int]] = []
+    for number in numbers:
+        if rows and number == rows[-1][-1] + 1:
+            rows[-1].append(number)
+        else:
+            rows.append([number])
+    return ", ".join(
+        f"{row[0]}-{row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows
+    )
+
+
+def size(number: int) -> str:
+    """A number of bytes for people."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= factor:
+            return f"{number / factor:,.1f} {unit}"
+    return f"{number} B"

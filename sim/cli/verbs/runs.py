@@ -1,0 +1,216 @@
+"""``podsim runs``: the stored runs; which there are, what each is, and how to be rid of them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sim.cli.stored import DEFAULT_STORE
+
+if TYPE_CHECKING:
+    from sim.cli.kept import KeptRuns
+    from sim.results.stored import Found, StoredRun, Unreadable
+
+MOST_SHOWN = 20
+
+
+@click.group("runs")
+def command() -> None:
+    """List, show and remove stored runs.
+
+    RUN is a folder of stored runs, or a name below results/runs:
+    quickstart-1a2b3c4d, or quickstart for the one started last. It may go on with
+    a variant and a seed: quickstart/bounded-ring/seed-1.
+    """
+
+
+@command.command("list")
+@click.argument("place", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
+def list_(place: str | None, as_json: bool) -> None:
+    """List the stored runs below results/runs, or below the folder or scenario PLACE."""
+    from sim.cli import listing
+
+    found = _below(place)
+    for torn in found.unreadable:
+        click.echo(f"warning: {torn}", err=True)
+    shelves = listing.shelves(found.runs, DEFAULT_STORE)
+    if as_json:
+        click.echo(json.dumps(listing.as_json(shelves), indent=2))
+    elif shelves:
+        click.echo(listing.listed(shelves))
+    else:
+        click.echo(f"no stored runs; podsim run FILE stores them in {DEFAULT_STORE}", err=True)
+
+
+def _below(place: str | None) -> "Found":
+    """What a list is of: of several scenarios of one name all, not only the newest."""
+    from sim.cli.stored import named_place, scenario_folders
+    from sim.results.stored import Found, found_runs
+
+    if place is None:
+        return found_runs(DEFAULT_STORE)
+    folders = [] if Path(place).is_dir() else scenario_folders(place)
+    if not folders:
+        return named_place(place)[1]
+    parts = [found_runs(folder) for folder in folders]
+    return Found(
+        tuple(run for part in parts for run in part.runs),
+        tuple(torn for part in parts for torn in part.unreadable),
+    )
+
+
+@command.command("show")
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
+def show(run: str, as_json: bool) -> None:
+    """Show RUN: the table that podsim run printed, then how the runs were made, and digests."""
+    from sim.cli.kept import kept, scenario_place
+    from sim.cli.stored import named_runs
+    from sim.cli.table import render
+
+    stored = named_runs(run)
+    runs = kept(run, stored)
+    if as_json:
+        click.echo(_document(runs, stored))
+        return
+    place = scenario_place(stored[0])
+    in_place = place != stored[0].path
+    click.echo(render(runs, place if in_place else None))
+    if not in_place:
+        click.echo(f"\nTables: {place}")
+    click.echo("\n".join(_making_and_digests(stored)))
+
+
+def _making_and_digests(stored: "tuple[StoredRun, ...]") -> list[str]:
+    from sim.cli.listing import columns, making
+
+    rows = [("variant", "seed", "digest")]
+    rows += [(run.variant or "-", str(run.seed), run.digest) for run in stored[:MOST_SHOWN]]
+    lines = [*making(stored), "", *columns(rows)]
+    if len(stored) > MOST_SHOWN:
+        lines.append(f"and {len(stored) - MOST_SHOWN} more runs: --json has all")
+    return lines
+
+
+def _document(runs: "KeptRuns", stored: "tuple[StoredRun, ...]") -> str:
+    """What ``podsim run --json`` printed, and what only the disk knows."""
+    from sim.cli.verbs.run import as_document
+
+    document: dict[str, Any] = json.loads(as_document(runs))
+    for told, run in zip(document["runs"], stored, strict=True):
+        told["path"] = str(run.path)
+        told["variant_hash"] = run.variant_hash
+        told["provenance"] = dict(run.provenance)
+        told["versions"] = {
+            program: run.manifest.get(program)
+            for program in ("podsim", "python", "numpy", "pyarrow")
+        }
+    document["description"] = runs.scenario.description
+    document["scenario_hash"] = stored[0].scenario_hash
+    document["window_s"] = {
+        run.variant: {
+            "start": run.facts.window_start_s,
+            "end": None if run.facts.window_end_s == float("inf") else run.facts.window_end_s,
+        }
+        for run in runs.runs
+    }
+    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
+
+
+@command.command("rm")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
+def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
+    """Remove stored runs, each as a whole, and the folders that are empty then.
+
+    Runs that cannot be read any more are removed as well. A folder with files
+    that podsim has not written is refused, before anything is removed.
+    """
+    from sim.errors import UserError
+
+    whole, torn = _named(runs)
+    _refuse_strangers(whole, torn)
+    plan = _plan(whole, torn)
+    click.echo("\n".join(plan))
+    if dry_run:
+        return
+    if not yes:
+        if not _is_terminal():
+            raise UserError("nothing was removed: give --yes where nobody can be asked")
+        click.confirm(f"remove {_counted(len(whole) + len(torn))} for good?", abort=True, err=True)
+    _remove([*(run.path for run in whole), *(each.path for each in torn)])
+
+
+def _is_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty()
+
+
+def _named(names: tuple[str, ...]) -> "tuple[list[StoredRun], list[Unreadable]]":
+    """All runs that are meant, each once; raises ``UserError`` for every name that means none."""
+    from sim.cli.stored import named_place
+    from sim.errors import UserError
+
+    whole: dict[Path, StoredRun] = {}
+    torn: dict[Path, Unreadable] = {}
+    faults = []
+    for name in names:
+        try:
+            _, found = named_place(name)
+        except UserError as error:
+            faults.append(str(error))
+            continue
+        whole |= {run.path.resolve(): run for run in found.runs}
+        torn |= {each.path.resolve(): each for each in found.unreadable}
+    if faults:
+        raise UserError("\n".join([*faults, "nothing was removed"]))
+    return list(whole.values()), list(torn.values())
+
+
+def _refuse_strangers(whole: "list[StoredRun]", torn: "list[Unreadable]") -> None:
+    from sim.errors import UserError
+    from sim.results.removal import obstacle
+
+    looked_at = [(run.path, obstacle(run.path, torn=False)) for run in whole]
+    looked_at += [(each.path, obstacle(each.path, torn=True)) for each in torn]
+    faults = [f"{path} {why}" for path, why in looked_at if why]
+    if faults:
+        raise UserError("\n".join([*faults[:MOST_SHOWN], "nothing was removed"]))
+
+
+def _plan(whole: "list[StoredRun]", torn: "list[Unreadable]") -> list[str]:
+    """What would go, one line for all runs of a scenario."""
+    from sim.cli.listing import columns, shelves, size
+
+    rows = [
+        (shelf.name, _counted(shelf.runs), size(shelf.size_bytes))
+        for shelf in shelves(whole, DEFAULT_STORE)
+    ]
+    rows += [(str(each.path), "cannot be read", "") for each in torn]
+    return columns(rows)
+
+
+def _counted(runs: int) -> str:
+    return f"{runs:,} run{'s' if runs != 1 else ''}"
+
+
+def _remove(paths: list[Path]) -> None:
+    from sim.errors import UserError
+    from sim.results.removal import remove
+
+    gone = 0
+    for path in paths:
+        try:
+            remove(path)
+        except FileNotFoundError:
+            continue  # somebody else has just removed it
+        except OSError as error:
+            raise UserError(
+                f"cannot remove {path}: {error.strerror}; {_counted(gone)} removed before it"
+            ) from error
+        gone += 1
+    click.echo(f"removed {_counted(gone)}")

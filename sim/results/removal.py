@@ -1,0 +1,58 @@
+"""Taking stored runs off the disk: whole runs, and nothing that podsim has not written."""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from sim.results.places import MANIFEST, SUMMARY, remove_if_empty, take_away
+from sim.results.tables import DECLARED
+
+_TABLES: Final = frozenset(f"{name}.parquet" for name in DECLARED)
+_WRITTEN: Final = _TABLES | {MANIFEST, SUMMARY}
+_SEED: Final = re.compile(r"seed-[0-9]+")
+_SCENARIO: Final = re.compile(r".+-[0-9a-f]{8}")
+MAX_NAMED: Final = 3
+"""How many strange files are named before the rest is only counted."""
+
+
+def obstacle(run: Path, torn: bool) -> str | None:
+    """Why a folder must not be removed; None when all that it holds is a run.
+
+    With a manifest that is ``torn`` there must be a table, or the folder must lie where runs do:
+    others write files of that name, too.
+    """
+    if run.is_symlink():
+        return "is a link; remove the folder that it leads to"
+    try:
+        with os.scandir(run) as entries:
+            files = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
+    except OSError as error:
+        return f"cannot be looked into: {error.strerror}"
+    strange = sorted(name for name, is_file in files.items() if name not in _WRITTEN or not is_file)
+    if strange:
+        more = f" and {len(strange) - MAX_NAMED} more" if len(strange) > MAX_NAMED else ""
+        named = ", ".join(strange[:MAX_NAMED])
+        return f"holds {named}{more}, which podsim has not written; move that away first"
+    if torn and not _TABLES & files.keys() and not _in_place(run):
+        return f"holds a {MANIFEST} that may be another program's"
+    return None
+
+
+def remove(run: Path) -> None:
+    """Remove a run, and the folders of its variant and its scenario if these are empty then.
+
+    Nobody sees half of it. Raises ``OSError``; the run is whole then.
+    """
+    try:
+        take_away(run)
+    finally:
+        if _in_place(run):
+            remove_if_empty(run.parent)
+            remove_if_empty(run.parent.parent)
+
+
+def _in_place(run: Path) -> bool:
+    """Whether it lies in a folder of a variant in one of a scenario."""
+    scenario = run.parent.parent
+    return bool(_SEED.fullmatch(run.name) and _SCENARIO.fullmatch(scenario.name))

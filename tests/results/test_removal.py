@@ -1,0 +1,215 @@
+"""Runs that are removed go whole, and nothing else goes with them."""
+
+import errno
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sim.results import places
+from sim.results.places import MANIFEST, PREVIOUS, put
+from sim.results.removal import obstacle, remove
+from sim.results.store import read
+from sim.results.stored import found_runs
+from sim.results.unfinished import UNFINISHED
+from tests.results.test_stored import keep
+
+
+def left(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir())
+
+
+def test_a_removed_run_takes_its_empty_folders_along_and_no_others(tmp_path: Path) -> None:
+    """Folders without runs would pile up, or the folder of all results would vanish."""
+    root = tmp_path / "runs"
+    first, second = keep(root, 1, "a"), keep(root, 2, "a")
+    other = keep(root, 1, "b")
+    remove(first)
+    assert second.exists()
+    remove(second)
+    assert left(root) == ["by-hand-01234567", "by-hand-01234567/b", "by-hand-01234567/b/seed-1"]
+    remove(other)
+    assert left(tmp_path) == ["runs"]
+
+
+def test_what_lies_beside_the_runs_stays(tmp_path: Path) -> None:
+    """A report beside the runs would go with them."""
+    path = keep(tmp_path)
+    report = path.parents[1] / "report.html"
+    report.write_text("mine")
+    remove(path)
+    assert report.read_text() == "mine"
+    assert not path.parent.exists()
+
+
+def test_a_moved_run_goes_alone(tmp_path: Path) -> None:
+    """Folders that podsim has not made would be removed because they are empty now."""
+    path = keep(tmp_path / "runs")
+    mine = tmp_path / "mine" / "archive" / "seed-1"
+    mine.parent.mkdir(parents=True)
+    path.rename(mine)
+    remove(mine)
+    assert left(tmp_path / "mine") == ["archive"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda run: (run / "notes.txt").write_text(""), "holds notes.txt, which podsim has not"),
+        (lambda run: (run / "figures").mkdir(), "holds figures, which podsim has not written"),
+        (lambda run: (run / "my.parquet").write_text(""), "holds my.parquet, which"),
+        (
+            lambda run: [(run / name).write_text("") for name in "abcde"],
+            "holds a, b, c and 2 more, which podsim has not written; move that away first",
+        ),
+        (
+            lambda run: ((run / "pods.parquet").unlink(), (run / "pods.parquet").symlink_to("/")),
+            "holds pods.parquet, which",
+        ),
+    ],
+)
+def test_a_folder_with_anything_else_in_it_is_no_run(
+    tmp_path: Path, spoil: Callable[[Path], object], said: str
+) -> None:
+    """Somebody's notes would be deleted with the run that they are about."""
+    run = keep(tmp_path)
+    assert obstacle(run, torn=False) is None
+    spoil(run)
+    assert (obstacle(run, torn=False) or "").startswith(said)
+
+
+def test_a_link_to_a_run_is_not_removed(tmp_path: Path) -> None:
+    """The link would go and the user believe that the space is free, or the other way round."""
+    run = keep(tmp_path / "runs")
+    (tmp_path / "link").symlink_to(run)
+    assert (
+        obstacle(tmp_path / "link", torn=False) == "is a link; remove the folder that it leads to"
+    )
+
+
+def test_another_programs_manifest_is_no_torn_run(tmp_path: Path) -> None:
+    """A web page has a manifest.json, too."""
+    page = tmp_path / "page"
+    page.mkdir()
+    (page / MANIFEST).write_text('{"name": "page"}')
+    assert obstacle(page, torn=True) == "holds a manifest.json that may be another program's"
+    torn = keep(tmp_path)
+    for file in torn.iterdir():
+        file.write_text("")
+    assert obstacle(torn, torn=True) is None
+    for file in torn.glob("*.parquet"):
+        file.unlink()
+    assert obstacle(torn, torn=True) is None
+    assert "No such file" in (obstacle(tmp_path / "gone", torn=True) or "")
+
+
+def test_an_interrupted_removal_leaves_the_whole_run_or_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C would leave a run without half its tables."""
+    run = keep(tmp_path, 1)
+
+    def dies(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", dies)
+        with pytest.raises(KeyboardInterrupt):
+            remove(run)
+    assert found_runs(tmp_path).runs == found_runs(tmp_path).unreadable == ()
+    second = keep(tmp_path, 2)
+    remove(second)  # what was left of the first goes, too
+    assert left(tmp_path) == []
+
+
+def test_a_run_that_cannot_be_removed_stays_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that must not be changed would be left with half a run, or rests of an attempt."""
+    run = keep(tmp_path)
+
+    def refuses(self: Path, target: Path) -> Path:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", refuses)
+        with pytest.raises(PermissionError):
+            remove(run)
+    assert read(run).seed == 1
+    assert left(tmp_path / "by-hand-01234567") == ["base", "base/seed-1"]
+
+
+def test_a_run_hidden_by_a_dead_writer_is_removed_with_its_rests(tmp_path: Path) -> None:
+    """The older result of a run would come back after it was removed."""
+    run = keep(tmp_path)
+    shutil.copytree(run, run.with_name(f"{PREVIOUS}{run.name}"))
+    remove(run)
+    assert left(tmp_path) == []
+
+
+def dies_while_it_writes(target: Path) -> None:
+    with put(target) as unfinished:
+        (unfinished / "requests.parquet").write_text("half a")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_rests_of_dead_writers_go_and_those_of_live_ones_stay(tmp_path: Path) -> None:
+    """Removing a run would pull the floor from under a podsim at work, or never free the disk."""
+    run = keep(tmp_path)
+    child = multiprocessing.get_context("spawn").Process(
+        target=dies_while_it_writes, args=(run.with_name("seed-2"),)
+    )
+    child.start()
+    child.join()
+    assert left(run.parent) == [f"{UNFINISHED}seed-2-0", "seed-1"]
+    with put(run.with_name("seed-3")) as at_work:
+        (at_work / MANIFEST).write_text("{}")
+        remove(run)
+        assert left(run.parent) == [at_work.name]
+    assert left(run.parent) == ["seed-3"]
+
+
+def test_without_locks_no_rests_are_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a network disk without locks a live writer would look dead."""
+
+    def unknown(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(places.fcntl, "flock", unknown)
+    run = keep(tmp_path)
+    (run.parent / f"{UNFINISHED}seed-2-0").mkdir()
+    remove(run)
+    assert left(tmp_path / "by-hand-01234567") == ["base", f"base/{UNFINISHED}seed-2-0"]
+
+
+def test_removing_beside_writers_costs_no_writer_its_run(tmp_path: Path) -> None:
+    """A podsim at work would find its folder gone and lose a result of an hour."""
+    failures: list[BaseException] = []
+
+    def written(seed: int) -> None:
+        try:
+            for _ in range(15):
+                keep(tmp_path, seed)
+        except BaseException as error:
+            failures.append(error)
+
+    writers = [threading.Thread(target=written, args=(seed,)) for seed in (1, 2, 3)]
+    for writer in writers:
+        writer.start()
+    removed = 0
+    while any(writer.is_alive() for writer in writers):
+        for run in found_runs(tmp_path).runs:
+            remove(run.path)
+            removed += 1
+    assert failures == []
+    assert removed > 5
+    assert found_runs(tmp_path).unreadable == ()
+    keep(tmp_path, 4)
+    assert 4 in [run.seed for run in found_runs(tmp_path).runs]
