@@ -7,17 +7,28 @@ averaged over pods.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sim.results.metrics import flatten, metric
-from sim.results.result import RunResult
 from sim.stats import t_interval
 
 NOT_COMPARED: Final = ("pod_requests.", "samples.")
 """A pod's number means nothing across variants and seeds; sizes of samples are no figures."""
 
 
-def compare_variants(results: Sequence[RunResult]) -> dict[str, dict[str, dict[str, Any]]]:
+class Summarised(Protocol):
+    """As much of a ``RunResult`` as a comparison looks at."""
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant."""
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Its figures."""
+
+
+def compare_variants(results: Sequence[Summarised]) -> dict[str, dict[str, dict[str, Any]]]:
     """``{metric: {variant: {mean, low, high, n}}}`` with 95 % t intervals over the seeds.
 
     Metrics are summary keys joined by dots. A value that is null in a run is

@@ -120,7 +120,7 @@ def read(path: Path) -> RunResult:
         check_version(path, manifest["schema_version"])
         tables = Tables(**{name: arrow.read(path / f"{name}.parquet") for name in DECLARED})
         result = RunResult(
-            facts=_facts(manifest["facts"]),
+            facts=facts_of(manifest["facts"]),
             tables=tables,
             summary=json.loads((path / SUMMARY).read_text(encoding="utf-8")),
             warnings=tuple(manifest["warnings"]),
@@ -182,7 +182,8 @@ def _plain_facts(facts: RunFacts) -> dict[str, Any]:
     return plain
 
 
-def _facts(plain: Mapping[str, Any]) -> RunFacts:
+def facts_of(plain: Mapping[str, Any]) -> RunFacts:
+    """The facts as a manifest keeps them; raises ``KeyError`` when one is missing."""
     facts = RunFacts(**{field.name: plain[field.name] for field in fields(RunFacts)})
     return replace(
         facts,

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import UserError
-from sim.results.result import RunResult
-from sim.results.store import MANIFEST, PREVIOUS, SUMMARY, check_version, read
+from sim.results import arrow
+from sim.results.result import RunFacts, RunResult
+from sim.results.store import MANIFEST, PREVIOUS, SUMMARY, check_version, facts_of, read
+from sim.results.tables import DECLARED, schema
 from sim.results.unfinished import UNFINISHED
 
 
@@ -61,6 +63,27 @@ class StoredRun:
             found: dict[str, Any] = json.loads((self.path / SUMMARY).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UserError(f"cannot read a result from {self.path}: {error}") from error
+        return found
+
+    @property
+    def facts(self) -> RunFacts:
+        """What its tables do not say; raises ``UserError`` when some of it is missing."""
+        try:
+            return facts_of(self.manifest["facts"])
+        except (KeyError, TypeError) as error:
+            raise UserError(f"cannot read a result from {self.path}: {error}") from error
+
+    def table(self, name: str) -> arrow.Table:
+        """One of its tables, for who does not need them all; it is not checked against the digest.
+
+        Raises ``UserError`` when it cannot be read or is not what this podsim writes.
+        """
+        try:
+            found = arrow.read(self.path / f"{name}.parquet")
+        except (OSError, ValueError) as error:
+            raise UserError(f"cannot read a result from {self.path}: {error}") from error
+        if not arrow.matches(found, schema(DECLARED[name])):
+            raise UserError(f"{self.path}: {name} has other columns; run the scenario again")
         return found
 
     def read(self) -> RunResult:

@@ -1,0 +1,160 @@
+"""``podsim plot``: figures of stored runs, one file each."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from sim.cli.stored import DEFAULT_STORE, named_runs
+from sim.errors import UserError
+from sim.plots.names import FIGURES
+
+if TYPE_CHECKING:
+    from sim.plots.catalogue import Kind
+    from sim.plots.material import Material
+    from sim.plots.saving import Format
+    from sim.results.stored import StoredRun
+
+FORMATS: Final = ("svg", "png", "pdf")
+DEFAULT_FOLDER: Final = DEFAULT_STORE.with_name("plots")
+NARROWEST_IN, WIDEST_IN = 4.0, 20.0
+
+
+@click.command("plot")
+@click.argument("runs", nargs=-1, metavar="RUN...")
+@click.option(
+    *("--figure", "figures"),
+    type=click.Choice(tuple(FIGURES)),
+    metavar="NAME",
+    multiple=True,
+    help="Draw this figure (repeatable); all that say something when missing.",
+)
+@click.option(
+    *("-o", "--out"),
+    type=click.Path(path_type=Path),
+    help=f"Folder of the figures, or the file of a single one; "
+    f"{DEFAULT_FOLDER.as_posix()}/<scenario> when missing.",
+)
+@click.option(
+    *("--format", "form"),
+    type=click.Choice(FORMATS),
+    help="File format; svg when missing, or what the name of the file says.",
+)
+@click.option(
+    "--width",
+    type=click.FloatRange(NARROWEST_IN, WIDEST_IN),
+    default=6.0,
+    show_default=True,
+    metavar="INCHES",
+    help="Width of each figure.",
+)
+@click.option("--list", "as_list", is_flag=True, help="Say which figures there are.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
+def command(
+    runs: tuple[str, ...],
+    figures: tuple[str, ...],
+    out: Path | None,
+    form: "Format | None",
+    width: float,
+    as_list: bool,
+    as_json: bool,
+) -> None:
+    """Draw figures of stored runs and print where they are.
+
+    RUN is a folder of results, or the name of a scenario that has been run:
+    quickstart, quickstart/bounded-ring, quickstart/bounded-ring/seed-1. All
+    runs together are the variants and seeds of one scenario.
+    """
+    if as_list:
+        _print_list(as_json)
+        return
+    if not runs:
+        raise click.UsageError("which runs? podsim plot RUN, for instance podsim plot quickstart")
+    folder, file, form = _place(out, form, len(figures))
+    found = _of_one_scenario(runs)
+    from sim.plots.catalogue import CATALOGUE, sayings
+    from sim.plots.material import Material
+
+    material = Material.of_stored(found)
+    kinds = [CATALOGUE[name] for name in dict.fromkeys(figures)] or sayings(material)
+    _refuse_the_mute(kinds, material)
+    folder = folder or DEFAULT_FOLDER / _folder_name(found[0])
+    written = _written(kinds, material, width, form, file, folder)
+    if as_json:
+        listed = [{"figure": name, "path": path.as_posix()} for name, path in written.items()]
+        click.echo(json.dumps(listed, indent=2))
+        return
+    for path in written.values():
+        click.echo(path)
+
+
+def _print_list(as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(FIGURES, indent=2))
+        return
+    width = max(map(len, FIGURES))
+    for name, about in FIGURES.items():
+        click.echo(f"{name.ljust(width)}  {about}")
+
+
+def _place(
+    out: Path | None, form: "Format | None", figures: int
+) -> "tuple[Path | None, Path | None, Format]":
+    """The folder or the file that is meant, and the format."""
+    suffix = "" if out is None else out.suffix.lower().removeprefix(".")
+    if out is None or suffix not in FORMATS or out.is_dir():
+        return out, None, form or "svg"
+    if figures != 1:
+        raise click.UsageError(f"{out} is one file: name one --figure, or give a folder")
+    if form is not None and form != suffix:
+        raise click.UsageError(f"{out} says {suffix}, --format says {form}: give only one")
+    return None, out, suffix  # type: ignore[return-value]
+
+
+def _of_one_scenario(names: tuple[str, ...]) -> "tuple[StoredRun, ...]":
+    """The runs that are meant, each once; raises ``UserError`` if they are of several scenarios."""
+    runs = {run.path.resolve(): run for name in names for run in named_runs(name)}
+    folders = {_folder_name(run): None for run in runs.values()}
+    if len(folders) > 1:
+        raise UserError(
+            f"these are runs of {len(folders)} scenarios ({', '.join(folders)}): "
+            "plot the runs of one at a time"
+        )
+    return tuple(runs.values())
+
+
+def _folder_name(run: "StoredRun") -> str:
+    """What the folder of all runs of its scenario is called in a store."""
+    from sim.results.store import HASH_DIGITS
+
+    return f"{run.scenario}-{run.scenario_hash[:HASH_DIGITS]}"
+
+
+def _refuse_the_mute(kinds: "list[Kind]", material: "Material") -> None:
+    """Raises ``UserError`` for figures that would be empty."""
+    mute = [kind for kind in kinds if not kind.says(material)]
+    if mute:
+        raise UserError(
+            "\n".join(f"{kind.name} says nothing of these runs: {kind.lacks}" for kind in mute)
+        )
+
+
+def _written(
+    kinds: "list[Kind]",
+    material: "Material",
+    width_in: float,
+    form: "Format",
+    file: Path | None,
+    folder: Path,
+) -> dict[str, Path]:
+    """Draw and write each figure; an existing file is replaced as a whole."""
+    from sim.plots.saving import as_bytes
+    from sim.results.unfinished import write_whole
+
+    drawn = {kind.name: as_bytes(kind.draw(material, width_in), form) for kind in kinds}
+    written = {name: file or folder / f"{name}.{form}" for name in drawn}
+    for name, path in written.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, drawn[name])
+    return written

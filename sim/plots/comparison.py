@@ -1,0 +1,176 @@
+"""Figures over runs: one value per run, means and t intervals over the seeds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from sim.plots import style
+from sim.plots.frames import shown
+from sim.results.metrics import metric
+from sim.stats import t_interval
+
+HEADLINES: Final = (
+    "ttft_s.p50",
+    "ttft_s.p95",
+    "prompt_cache_hit_ratio",
+    "spill_ratio",
+    "output_tokens_per_s",
+    "slo_attainment",
+    "error_ratio",
+)
+"""What stands side by side when nobody asks for more."""
+_ACRONYMS: Final = ("ttft", "tpot", "e2e", "kv", "slo")
+
+
+def metric_by_variant(
+    comparison: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    key: str,
+    *,
+    variants: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """One figure of the summary by variant: its mean over the seeds, with the 95 % t interval.
+
+    ``comparison`` as ``Runs.comparison`` gives it, ``key`` one of its metrics;
+    raises ``KeyError`` for another. With one seed there is no interval; a
+    figure that is not known is said to be so.
+    """
+    found = comparison[key]
+    order = list(variants or found)
+    ax = ax or style.own_axes(height_in=1.9 + 0.34 * max(1, len(order)))
+    seeds = draw_metric(ax, found, key, order)
+    style.title(ax, wording(key), f"mean and 95 % t interval of {seeds} seeds" if seeds > 1 else "")
+    return ax
+
+
+def draw_metric(
+    ax: Axes, found: Mapping[str, Mapping[str, Any]], key: str, order: Sequence[str]
+) -> int:
+    """Draw a metric without a title; returns the number of seeds."""
+    percent = metric(key).unit == "ratio"
+    for row, (variant, look) in enumerate(style.looks(order).items()):
+        value = found.get(variant, {"mean": None, "low": None, "high": None, "n": 0})
+        if value["mean"] is None:
+            ax.annotate(
+                "not known",
+                (0.02, row),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                fontsize=style.TEXT_PT - 1.0,
+                color=style.FAINT,
+            )
+            continue
+        sides = None
+        if value["low"] is not None:
+            sides = [[value["mean"] - value["low"]], [value["high"] - value["mean"]]]
+        ax.errorbar(
+            value["mean"],
+            row,
+            xerr=sides,
+            color=look.colour,
+            marker=look.marker,
+            markersize=6.5,
+            linewidth=1.8,
+            capsize=3.5,
+        )
+    style.dress(ax, unit_of(key), grid="x")
+    ax.set_yticks(range(len(order)), [shown(variant) for variant in order])
+    ax.set_ylim(max(len(order), 1) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0.0)
+    ax.margins(x=0.08)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    scale = 100.0 if percent else 1.0
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * scale:,g}"))
+    return max((int(value["n"]) for value in found.values()), default=0)
+
+
+def wording(key: str) -> str:
+    """A metric's key as words: ``ttft_s.p95`` is ``TTFT p95``."""
+    parts = [part.removesuffix("_ratio").removesuffix("_s") for part in key.split(".")]
+    words = " ".join(parts).replace("_", " ").split()
+    said = " ".join(word.upper() if word in _ACRONYMS else word for word in words)
+    return said[:1].upper() + said[1:]
+
+
+def unit_of(key: str) -> str:
+    """A metric as the label of an axis, with its unit."""
+    unit = metric(key).unit
+    return f"{wording(key)}, {'%' if unit == 'ratio' else unit}"
+
+
+def sweep_lines(
+    frame: pd.DataFrame,
+    x: str,
+    metric: str,
+    *,
+    by: str | None = "variant",
+    x_label: str | None = None,
+    y_label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """A figure against a swept parameter, a line per value of ``by``.
+
+    ``frame`` has a row per point and run with columns ``x`` and ``metric`` and,
+    unless it is None, ``by``. At each point the mean over the runs with a 95 %
+    t interval; a run in which the figure is null is left out of it. A parameter
+    that is no number has its values at equal distances, in the order of the rows.
+    """
+    ax = ax or style.own_axes()
+    at = _positions(ax, frame[x])
+    groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
+    looked = style.looks([str(name) for name, _ in groups])
+    for (name, rows), look in zip(groups, looked.values()):
+        points = [
+            (place, t_interval(values.dropna().astype(float).tolist()))
+            for place, values in rows.groupby(at[rows.index], sort=True)[metric]
+        ]
+        known = [(place, value) for place, value in points if value.mean is not None]
+        means = np.array([value.mean for _, value in known], dtype=np.float64)
+        lows = np.array([value.low for _, value in known], dtype=np.float64)
+        highs = np.array([value.high for _, value in known], dtype=np.float64)
+        ax.errorbar(
+            [place for place, _ in known],
+            means,
+            yerr=np.nan_to_num(np.vstack([means - lows, highs - means])),
+            color=look.colour,
+            linestyle=look.dash,  # type: ignore[arg-type]
+            marker=look.marker,
+            markersize=5.5,
+            linewidth=1.8,
+            capsize=3.0,
+            label=shown(str(name)),
+        )
+    style.dress(ax, x_label or x, y_label or _labelled(metric))
+    if not len(frame):
+        style.nothing(ax, "no points")
+    style.title(ax, _title(metric), "mean and 95 % t interval over the seeds")
+    style.legend(ax)
+    return ax
+
+
+def _positions(ax: Axes, values: "pd.Series[Any]") -> "pd.Series[float]":
+    """Where each row lies on the x axis."""
+    if pd.api.types.is_numeric_dtype(values):
+        return values.astype(float)
+    words = [str(value) for value in values.unique()]
+    ax.set_xticks(range(len(words)), words)
+    return values.map(lambda value: float(words.index(str(value))))
+
+
+def _labelled(key: str) -> str:
+    try:
+        return unit_of(key)
+    except KeyError:
+        return key
+
+
+def _title(key: str) -> str:
+    try:
+        metric(key)
+    except KeyError:
+        return key
+    return wording(key)
