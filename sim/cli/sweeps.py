@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.cli.rows import Row, percent, wait
+from sim.results.shown import Row, percent, wait
 
 if TYPE_CHECKING:
     from sim.stats import Interval

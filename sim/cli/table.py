@@ -1,20 +1,24 @@
 """The table that ``podsim run`` prints: plain text, the variants side by side as columns."""
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from sim.cli.rows import Row, shown
+from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, shown
+from sim.results.wording import (
+    alike_warnings,
+    input_facts,
+    listed,
+    seeds_in_words,
+    window_in_words,
+)
 from sim.stats import PERCENTILE_METHOD
 
 if TYPE_CHECKING:
     from sim.results.result import RunResult
 
 WIDTH: Final = 100
-UNKNOWN: Final = "–"
-PARTLY_UNKNOWN: Final = "–*"
 GAP: Final = "  "
 
 
@@ -70,15 +74,18 @@ def render(runs: Runs, folder: Path | None) -> str:
     rows = shown(comparison)
     columns = [
         [variant or runs.scenario.name]
-        + [_cell(comparison, variant, row, len(ran[variant])) for row in rows]
+        + [
+            row.written(comparison[row.key][variant], len(ran[variant])) if row.key else ""
+            for row in rows
+        ]
         for variant in variants
     ]
     blocks = _blocks(["", *(row.label for row in rows)], columns)
     lines = [*_heading(runs, variants, seeds), "", *blocks, ""]
     if any(PARTLY_UNKNOWN in column for column in columns):
-        lines.append("* null under some seeds, of which a mean of the others would say nothing")
+        lines.append(f"* {PARTLY_UNKNOWN_MEANS}")
     lines += [
-        f"{variant} ran under {_listed(sorted(under))} only"
+        f"{variant} ran under {listed(sorted(under))} only"
         for variant, under in ran.items()
         if len(under) < len(seeds)
     ]
@@ -86,20 +93,6 @@ def render(runs: Runs, folder: Path | None) -> str:
     if folder is not None:
         lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
     return "\n".join(lines).rstrip("\n")
-
-
-def _cell(comparison: dict[str, Any], variant: str, row: Row, seeds: int) -> str:
-    """A mean with the half-width of its interval; a dash where not every run knows the value."""
-    if not row.key:
-        return ""
-    figure = comparison[row.key][variant]
-    if figure["n"] < seeds:
-        return PARTLY_UNKNOWN if figure["n"] else UNKNOWN
-    text = f"{figure['mean'] * row.scale:,.{row.decimals}f}"
-    if figure["low"] is None:
-        return text
-    half = (figure["high"] - figure["low"]) / 2.0
-    return f"{text} ± {half * row.scale:,.{row.decimals}f}"
 
 
 def _blocks(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str]:
@@ -123,39 +116,13 @@ def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[
     """Which scenario, which window, which seeds."""
     description = " ".join(runs.scenario.description.split())
     title = f"{runs.scenario.name}: {description}" if description else runs.scenario.name
-    windows = {
-        run.variant: _window(run.facts.window_start_s, run.facts.window_end_s) for run in runs.runs
-    }
+    windows = {run.variant: window_in_words(run.facts) for run in runs.runs}
     if len(set(windows.values())) == 1:
         measured = [f"Requests that arrived {windows[variants[0]]}."]
     else:
         measured = [f"{name}: requests that arrived {windows[name]}." for name in variants]
     percentiles = f"Percentiles are those of each run, over all its requests ({PERCENTILE_METHOD})."
-    return [*_wrapped(title), *measured, _seeds(seeds), percentiles]
-
-
-def _window(start_s: float, end_s: float) -> str:
-    if end_s == float("inf"):
-        return f"from {start_s:,g} s to the end of the workload"
-    return f"from {start_s:,g} s to {end_s:,g} s of simulated time"
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    if len(seeds) == 1:
-        return f"One run per variant, {_listed(seeds)}."
-    return f"Mean over {_listed(seeds)} ± half-width of the 95 % t interval."
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    """The seeds in words, three or more in a row by their two ends."""
-    rows: list[list[int]] = []
-    for seed in seeds:
-        if rows and seed == rows[-1][-1] + 1:
-            rows[-1].append(seed)
-        else:
-            rows.append([seed])
-    parts = [f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows]
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(parts)}"
+    return [*_wrapped(title), *measured, f"{seeds_in_words(seeds)}.", percentiles]
 
 
 def _wrapped(text: str) -> list[str]:
@@ -166,40 +133,7 @@ def _wrapped(text: str) -> list[str]:
 
 def _notes(runs: Runs) -> list[str]:
     """Warnings of the file and of the runs, then facts about the input; alike ones only once."""
-    said: dict[tuple[str, str], tuple[str, list[int]]] = {}
-    variants = list(dict.fromkeys(run.variant for run in runs.runs))
-    for run in sorted(runs.runs, key=lambda run: (variants.index(run.variant), run.seed)):
-        for warning in run.warnings:
-            alike = re.sub(r"[\d.,]+", "#", warning)
-            _, seeds = said.setdefault((run.variant, alike), (warning, []))
-            seeds.append(run.seed)
-    lines = [line for warning in runs.scenario.warnings for line in _wrapped(f"warning: {warning}")]
-    for (variant, _), (warning, seeds) in said.items():
-        who = f"{variant or runs.scenario.name}, seed {seeds[0]}"
-        others = f" (also under {_listed(seeds[1:])})" if seeds[1:] else ""
-        lines += _wrapped(f"warning: {who}: {warning}{others}")
-    return lines + _input_facts(runs)
-
-
-def _input_facts(runs: Runs) -> list[str]:
-    """What the workloads count about their input, where it is not zero."""
-    counts: dict[str, dict[str, list[int]]] = {}
-    for run in runs.runs:
-        for workload, facts in run.facts.workload_counts.items():
-            for name, count in facts.items():
-                counts.setdefault(workload, {}).setdefault(name, []).append(count)
-    lines = []
-    for workload, facts_found in counts.items():
-        said = [
-            f"{name.replace('_', ' ')} {_range(values)}"
-            for name, values in facts_found.items()
-            if any(values)
-        ]
-        if said:
-            lines += _wrapped(f"workload {workload}: {', '.join(said)}")
-    return lines
-
-
-def _range(values: Sequence[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,} per run"
+    said = [f"warning: {warning}" for warning in runs.scenario.warnings]
+    said += [f"warning: {who}: {warning}" for who, warning in alike_warnings(runs.runs)]
+    said += [f"workload {workload}: {facts}" for workload, facts in input_facts(runs.runs)]
+    return [line for text in said for line in _wrapped(text)]

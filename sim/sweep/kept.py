@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sim.errors import UserError
-from sim.results.store import NO_VARIANT
+from sim.results.places import NO_VARIANT
 from sim.results.unfinished import write_whole
 from sim.sweep.design import Design
 from sim.sweep.runs import Measured, Task

@@ -126,9 +126,9 @@ def _of_one_scenario(names: tuple[str, ...]) -> "tuple[StoredRun, ...]":
 
 def _folder_name(run: "StoredRun") -> str:
     """What the folder of all runs of its scenario is called in a store."""
-    from sim.results.store import HASH_DIGITS
+    from sim.results.places import scenario_name
 
-    return f"{run.scenario}-{run.scenario_hash[:HASH_DIGITS]}"
+    return scenario_name(run.scenario, run.scenario_hash)
 
 
 def _refuse_the_mute(kinds: "list[Kind]", material: "Material") -> None:

@@ -1,9 +1,14 @@
-"""Which figures the table of ``podsim run`` shows, and how each is written."""
+"""Which figures a reader is shown of runs side by side, and how each is written."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+UNKNOWN: Final = "–"
+PARTLY_UNKNOWN: Final = "–*"
+PARTLY_UNKNOWN_MEANS: Final = (
+    "null under some seeds, of which a mean of the others would say nothing"
+)
 REASONS: Final = "placements.by_reason."
 BY_REQUEST: Final = "answers.by_request."
 BY_TRY: Final = "answers.by_try."
@@ -33,6 +38,22 @@ class Row:
         if self.unless_zero:
             return any(figure["mean"] for figure in figures)
         return any(figure["n"] or self.news_if_unknown for figure in figures)
+
+    def written(self, figure: dict[str, Any], seeds: int) -> str:
+        """A mean with the half-width of its interval; a dash where not every run knows the value.
+
+        ``figure`` is one of the comparison, over ``seeds`` runs.
+        """
+        if figure["n"] < seeds:
+            return PARTLY_UNKNOWN if figure["n"] else UNKNOWN
+        text = self.number(figure["mean"])
+        if figure["low"] is None:
+            return text
+        return f"{text} ± {self.number((figure['high'] - figure['low']) / 2.0)}"
+
+    def number(self, value: float) -> str:
+        """A value of the figure as the row has it."""
+        return f"{value * self.scale:,.{self.decimals}f}"
 
 
 def percent(label: str, key: str) -> Row:

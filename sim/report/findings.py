@@ -1,0 +1,172 @@
+"""What is seen in each drawing, in one sentence with its numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sim.plots.frames import numbers, within
+from sim.plots.material import Material
+from sim.report.answers import listed
+from sim.report.selection import Study
+from sim.results.result import RunResult
+from sim.results.shown import REASONS, Row, percent, wait
+
+FEW: Final = 3
+"""Variants that a sentence names one by one; of more it says from where to where they reach."""
+P50, P95 = wait("TTFT p50", "ttft_s.p50", 2), wait("TTFT p95", "ttft_s.p95", 2)
+HITS: Final = percent("prompt cache hit", "prompt_cache_hit_ratio")
+SPILLED: Final = percent("spilled placements", "spill_ratio")
+
+
+def of_ttft(study: Study, comparison: Mapping[str, Any]) -> str:
+    """How long half of the requests, and nearly all, wait for their first token."""
+    half = _by_variant(study, comparison, P50, " s")
+    nearly_all = _by_variant(study, comparison, P95, " s")
+    return f"Half of the requests have their first token within {half}; 95 % within {nearly_all}."
+
+
+def of_hits(study: Study, comparison: Mapping[str, Any]) -> str:
+    """How much of the prompts was in a cache."""
+    found = _by_variant(study, comparison, HITS, " %")
+    return f"Over the window, the share of prompt tokens found in a cache is {found}."
+
+
+def of_spills(study: Study, comparison: Mapping[str, Any]) -> str:
+    """How much was sent away, and why most often."""
+    shares = _by_variant(study, comparison, SPILLED, " %")
+    total = {
+        key.removeprefix(REASONS): sum(figure["mean"] or 0.0 for figure in figures.values())
+        for key, figures in comparison.items()
+        if key.startswith(REASONS)
+    }
+    counted = {reason: times for reason, times in total.items() if times}
+    why = f", most often for the reason {max(counted, key=lambda key: counted[key])}"
+    return f"The share of placements that spilled away from their home is {shares}" + (
+        f"{why}." if counted else "."
+    )
+
+
+@dataclass(frozen=True)
+class Polls:
+    """Requests in flight over the polls of the window: mean of each pod, and the highest poll."""
+
+    pods: Mapping[str, float]
+    highest: int
+
+    @staticmethod
+    def of(material: Material, run: RunResult) -> "Polls":
+        """Those of a run; no pods where none was polled in its window."""
+        frame = material.first_pods
+        frame = frame[frame["variant"] == run.variant]
+        window = (run.facts.window_start_s, run.facts.window_end_s)
+        frame = within(frame, "time_s", window)
+        means = frame.groupby("pod", sort=True)["in_flight"].mean()
+        return Polls(
+            {str(pod): float(mean) for pod, mean in means.items()},
+            int(frame["in_flight"].max()) if len(frame) else 0,
+        )
+
+
+def of_load(polls: Polls) -> str:
+    """Which pods have most and least to do."""
+    most = max(polls.pods, key=lambda pod: polls.pods[pod])
+    least = min(polls.pods, key=lambda pod: polls.pods[pod])
+    said = f"{polls.pods[most]:.1f} requests are in flight on {most}"
+    if len(polls.pods) > 1:
+        said += f", the busiest pod, and {polls.pods[least]:.1f} on {least}, the least busy one"
+    return f"On average over the window's polls, {said}; the highest poll is {polls.highest:,}."
+
+
+def of_kv_usage(run: RunResult) -> str:
+    """How full the caches are of what cannot be evicted."""
+    usage = run.summary["kv_usage"]
+    return (
+        (
+            f"Requests hold {usage['mean']:.1%} of the KV blocks on average over all polls of the "
+            f"window, and less than {usage['p95']:.1%} in 95 % of them."
+        )
+        .replace("%", " %")
+        .replace("  %", " %")
+    )
+
+
+def of_pool(run: RunResult, pool: str) -> str:
+    """How many swaps there were, what they cost, and who was resident."""
+    figures = run.summary["pool"][pool]
+    swaps = figures["swaps"]["total"]
+    resident = listed(
+        f"{member} {_share(its['ready_ratio'])}" for member, its in figures["members"].items()
+    )
+    return (
+        f"{swaps} swap{' was' if swaps == 1 else 's were'} completed in the window and swaps took "
+        f"{_share(figures['swapping_ratio'])} of it; resident were {resident} of the time."
+    )
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Sessions with two turns or more that began in the window: how many, and which moved."""
+
+    sessions: int
+    moved: int
+    moves: int
+
+    @staticmethod
+    def of(material: Material, run: RunResult) -> "Stays":
+        """Those of a run."""
+        frame = material.requests
+        here = (frame["variant"] == run.variant) & (frame["seed"] == run.seed)
+        frame = frame[here & frame["session_id"].notna() & frame["pod"].notna()]
+        frame = frame.sort_values(["session_id", "arrival_s"], kind="stable")
+        same = (frame["session_id"] == frame["session_id"].shift()).to_numpy()
+        elsewhere = same & (frame["pod"] != frame["pod"].shift()).to_numpy()
+        sessions, first = np.unique(frame["session_id"].to_numpy(str), return_index=True)
+        turns = np.diff([*first, len(frame)])
+        began_s = numbers(frame, "arrival_s")[first]
+        moves = np.add.reduceat(elsewhere.astype(int), first) if len(first) else np.zeros(0, int)
+        counted = (turns > 1) & (began_s >= run.facts.window_start_s)
+        counted &= began_s < run.facts.window_end_s
+        return Stays(
+            int(np.count_nonzero(counted)),
+            int(np.count_nonzero(moves[counted])),
+            int(moves[counted].sum()),
+        )
+
+
+def of_sessions(stays: Stays) -> str:
+    """How many sessions stay on their pod."""
+    stayed = stays.sessions - stays.moved
+    return (
+        f"Of the {stays.sessions:,} sessions with two turns or more that begin in the window, "
+        f"{stayed:,} stay on one pod; the others move {stays.moves:,} "
+        f"time{'' if stays.moves == 1 else 's'} in all."
+        if stays.moved
+        else f"All {stays.sessions:,} sessions with two turns or more that begin in the window "
+        "stay on one pod."
+    )
+
+
+def _by_variant(study: Study, comparison: Mapping[str, Any], row: Row, unit: str) -> str:
+    """The figure of each variant in words; of many variants the two ends."""
+    figures = comparison[row.key]
+    seeds = study.seeds
+    known = [name for name in study.variants if figures[name]["n"] == len(seeds[name])]
+    values = {name: f"{row.number(figures[name]['mean'])}{unit}" for name in known}
+    if len(study.variants) == 1:
+        return values[known[0]] if known else "an unknown time"
+    if len(study.variants) <= FEW:
+        return listed(
+            f"{values.get(name, 'unknown')} ({study.called(name)})" for name in study.variants
+        )
+    if not known:
+        return "unknown"
+    low, high = (pick(known, key=lambda name: figures[name]["mean"]) for pick in (min, max))
+    ends = f"{values[low]} ({study.called(low)}) to {values[high]} ({study.called(high)})"
+    unknown = len(study.variants) - len(known)
+    return f"{ends}, unknown of {unknown} variants" if unknown else ends
+
+
+def _share(value: float | None) -> str:
+    return "an unknown share" if value is None else f"{value * 100.0:.1f} %"

@@ -1,0 +1,158 @@
+"""What was run, in a few lines: the fleet, the traffic, the window, and what variants change."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sim.report.resolved import differences
+from sim.report.selection import Study
+from sim.results.result import RunFacts
+from sim.results.wording import listed, window_in_words
+
+CLOSED, TIMED, SCRIPTED = "closed loop", "open loop", "scripted"
+TRAFFIC: Final = {
+    "agents": (
+        CLOSED,
+        "each agent sends its next turn when the answer to the one before has ended and its pause "
+        "is over, so slower answers mean fewer requests",
+    ),
+    "sessions": (
+        CLOSED,
+        "recorded sessions, but not at the recorded times: each turn is sent when the answer to "
+        "the one before has ended here and the recorded pause is over",
+    ),
+    "requests": (TIMED, "requests arrive at times drawn beforehand, whatever the cluster does"),
+    "recording": (
+        TIMED,
+        "recorded timestamps are replayed: each request is sent at its recorded time, however long "
+        "the answers take here",
+    ),
+    "script": (
+        SCRIPTED,
+        "a row with an arrival is sent at that time, a row with a think time that long after the "
+        "end of the row before it",
+    ),
+}
+"""What times the requests of each kind of workload: the clients themselves, or a clock."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A fact about the set-up: what it is about, and what it is."""
+
+    about: str
+    said: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting in which variants differ: its path, and the value of each in their order."""
+
+    path: str
+    values: tuple[str, ...]
+
+
+def lines(study: Study) -> tuple[Line, ...]:
+    """The set-up of the first variant; ``changed`` says how others differ."""
+    scenario = next(iter(study.scenarios.values()))
+    return (
+        *(Line("Window", text) for text in _windows(study)),
+        Line("Runs", _runs(study)),
+        *_backends(scenario, study.results[0].facts),
+        *_pools(scenario),
+        *_traffic(scenario),
+        *_objectives(scenario),
+    )
+
+
+def changed(study: Study) -> tuple[Difference, ...]:
+    """Every setting in which the variants differ."""
+    return tuple(
+        Difference(path, tuple(_written(values[variant]) for variant in study.variants))
+        for path, values in differences(study.scenarios).items()
+    )
+
+
+def _windows(study: Study) -> Iterator[str]:
+    """Which requests are measured, once if that is the same for all variants."""
+    windows = {result.variant: window_in_words(result.facts) for result in study.results}
+    if len(set(windows.values())) == 1:
+        yield f"requests that arrived {windows[study.variants[0]]}"
+        return
+    for variant, window in windows.items():
+        yield f"{study.called(variant)}: requests that arrived {window}"
+
+
+def _runs(study: Study) -> str:
+    seeds = study.seeds
+    if len(set(seeds.values())) == 1:
+        many = f"{len(seeds)} variants, each under " if len(seeds) > 1 else ""
+        return f"{many}{listed(seeds[study.variants[0]])}"
+    return "; ".join(f"{study.called(name)} under {listed(own)}" for name, own in seeds.items())
+
+
+def _backends(scenario: Mapping[str, Any], facts: RunFacts) -> Iterator[Line]:
+    for name, backend in scenario["backends"].items():
+        engine = scenario["engines"][backend["engine"]]
+        replicas = backend["replicas"]
+        pods = f"{replicas} replica{'' if replicas == 1 else 's'} of {backend['engine']}"
+        yield Line(
+            f"Backend {name}",
+            f"{pods} ({_engine(engine)}), placement by {backend['policy']['kind']}",
+        )
+    gpus, pods_there = facts.gpus, len(facts.pods)
+    yield Line("Fleet", f"{_counted(pods_there, 'pod')} on {_counted(gpus, 'GPU')}")
+
+
+def _engine(engine: Mapping[str, Any]) -> str:
+    """Its kind, model and GPUs, as far as they are named."""
+    cards = engine.get("tensorParallel") or 1
+    gpu = engine.get("gpu")
+    parts = (
+        engine["kind"],
+        engine.get("model"),
+        gpu and (f"{cards} x {gpu}" if cards > 1 else gpu),
+    )
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _pools(scenario: Mapping[str, Any]) -> Iterator[Line]:
+    for name, pool in scenario["pools"].items():
+        yield Line(f"Pool {name}", f"{', '.join(pool['members'])} take turns ({pool['kind']})")
+
+
+def _traffic(scenario: Mapping[str, Any]) -> Iterator[Line]:
+    for name, workload in scenario["workloads"].items():
+        kind = workload["kind"]
+        agents = workload.get("agents")
+        who = f"{agents:,} agents, " if kind in ("agents", "sessions") and agents else ""
+        how, meaning = TRAFFIC.get(kind, (f"kind {kind}", "as the package that brings it says"))
+        yield Line(f"Workload {name}", f"{who}{how}: {meaning}")
+
+
+def _objectives(scenario: Mapping[str, Any]) -> Iterator[Line]:
+    slo = scenario.get("slo")
+    if slo:
+        said = [f"{key.upper()} at most {slo[key]:g} s" for key in ("ttft", "tpot") if slo.get(key)]
+        yield Line("Service objectives", ", ".join(said))
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _written(value: Any) -> str:
+    """A setting as a reader would write it, its kind first."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_inner(each)}" for key, each in value.items()) or "none"
+    return _inner(value)
+
+
+def _inner(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_inner(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inner, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
