@@ -78,7 +78,7 @@ def ttft_cdf(
         "Time to first token",
         window_told(window_s),
         _seeds_told(seeds),
-        f"up to {censored:.1%} had no first token when a run ended: curves end below 100 %"
+        f"up to {censored * 100:.1f} % had no first token when a run ended: curves end below 100 %"
         if censored
         else "",
     )

@@ -33,7 +33,7 @@ KNOWN: Final = (
 """What podsim's own policies say; each has its colour, whichever of them occur."""
 NO_HOME: Final = frozenset((Outcome.PLACED, Outcome.UNKEYED))
 """What a policy that knows no home says of its placements."""
-MOST_SESSIONS: Final = 40
+MOST_SESSIONS: Final = 30
 MOST_COLOURS: Final = len(style.PODS)
 GREYS: Final = ("#6e6e6e", "#b9b9b9")
 
@@ -222,9 +222,9 @@ def draw_sessions(
     return Notes(
         (f"{len(sessions)} of {begun} sessions, {len(ticks)} moves",),
         (
-            f"the first {MOST_SESSIONS} sessions that begin in the window with two turns or more",
-            "bars: from one request to the next, the colour is the pod",
-            "black: moved to another pod" + (", greys alternate" if many else ""),
+            f"the first {MOST_SESSIONS} with two turns or more",
+            "bars last to the next request" + (", greys alternate" if many else ""),
+            "black: moved to another pod",
         ),
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -218,10 +219,9 @@ def legend(
 
 def _columns(labels: Sequence[str], room_pt: float) -> int:
     """The largest number of columns, filled from the top down, that fit side by side."""
-    widths_pt = [TEXT_PT * (4.7 + 0.56 * len(label)) for label in labels]
+    widths_pt = np.array([TEXT_PT * (4.7 + 0.56 * len(label)) for label in labels])
     for columns in range(len(labels), 1, -1):
-        rows = -(-len(labels) // columns)
-        if sum(max(widths_pt[at : at + rows]) for at in range(0, len(labels), rows)) <= room_pt:
+        if sum(part.max() for part in np.array_split(widths_pt, columns)) <= room_pt:
             return columns
     return 1
 
