@@ -76,7 +76,7 @@ def spills_by_reason(
     }
     ax = ax or style.own_axes(height_in=2.0 + 0.42 * max(1, len(order)))
     _bars(ax, shares)
-    style.dress(ax, "share of the router's placements, %", grid="x")
+    style.dress(ax, "share of placements, %", grid="x")
     style.name_rows(ax, [shown(variant) for variant in order])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
     seeds = max((len(runs) for runs in shares.values()), default=0)

@@ -26,6 +26,7 @@ INK: Final = "#222222"
 FAINT: Final = "#5f5f5f"
 GRID: Final = "#e4e4e4"
 SHADE: Final = "#f1f1f1"
+_NOTES: Final = "notes"
 _CHARACTER_EM: Final = 0.52
 """Mean width of a character of running text in DejaVu Sans, as a share of its size."""
 
@@ -156,9 +157,20 @@ def title(ax: Axes, text: str, *notes: str, panel: str = "") -> None:
     if panel:
         _above(ax, panel, 4.0, TEXT_PT, INK)
     if lines:
-        _above(ax, "\n".join(lines), above_pt, NOTE_PT, FAINT)
+        _above(ax, "\n".join(lines), above_pt, NOTE_PT, FAINT, _NOTES)
     pad_pt = above_pt + 1.0 + len(lines) * NOTE_PT * 1.36
     ax.set_title(text, loc="left", fontsize=TITLE_PT, fontweight="bold", color=INK, pad=pad_pt)
+
+
+def take_title(ax: Axes) -> tuple[str, str]:
+    """Take title and notes off the axes, for who sets them as text elsewhere; returns both."""
+    text = ax.get_title(loc="left")
+    ax.set_title("", loc="left")
+    notes = [note for note in ax.texts if note.get_gid() == _NOTES]
+    said = " ".join(" ".join(note.get_text() for note in notes).split())
+    for note in notes:
+        note.remove()
+    return text, said
 
 
 def panel_label(ax: Axes, text: str) -> None:
@@ -166,7 +178,9 @@ def panel_label(ax: Axes, text: str) -> None:
     _above(ax, text, 4.0, TEXT_PT, INK)
 
 
-def _above(ax: Axes, text: str, above_pt: float, size_pt: float, colour: str) -> None:
+def _above(
+    ax: Axes, text: str, above_pt: float, size_pt: float, colour: str, gid: str | None = None
+) -> None:
     ax.annotate(
         text,
         xy=(0.0, 1.0),
@@ -177,6 +191,7 @@ def _above(ax: Axes, text: str, above_pt: float, size_pt: float, colour: str) ->
         color=colour,
         verticalalignment="bottom",
         linespacing=1.25,
+        gid=gid,
     )
 
 
