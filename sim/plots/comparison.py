@@ -117,6 +117,7 @@ def sweep_lines(
     if "seed" in frame and frame.duplicated(keys).any():
         raise ValueError(f"several rows for one {', '.join(keys)}: choose one value of the others")
     ax = ax or style.own_axes()
+    frame = frame.reset_index(drop=True)
     at = _positions(ax, frame[x])
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
     looked = style.looks([str(name) for name, _ in groups])
