@@ -63,7 +63,7 @@ def test_a_metric_that_nobody_has_is_refused():
     [
         ("ttft_s.p95", "TTFT p95"),
         ("prompt_cache_hit_ratio", "Prompt cache hit"),
-        ("output_tokens_per_s", "Output tokens per s"),
+        ("output_tokens_per_s", "Output tokens"),
         ("kv_usage.mean", "KV usage mean"),
         ("e2e_s.p50", "E2E p50"),
     ],

@@ -57,10 +57,11 @@ def test_a_policy_without_a_home_has_no_bar_and_says_so():
             placed(("placed", None), ("unkeyed", None), variant="random"),
         ]
     )
-    ax = spills_by_reason(frame)
+    ax = spills_by_reason(frame, variants=["ring", "random", "late"])
     said = {text.xy[1]: text.get_text() for text in ax.texts if text.xy[0] == 0.0}
     assert said[0] == "none"
     assert said[1] == "knows no home"
+    assert said[2] == "no placements"
 
 
 def test_several_seeds_give_the_mean_share_and_an_interval_of_the_whole():
