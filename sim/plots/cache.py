@@ -67,7 +67,7 @@ def hit_rate_over_time(
     if not seeds:
         style.nothing(ax, "no request was admitted")
     shaded = shade_outside(ax, window_s, float(edges_s[-1]))
-    style.dress(ax, time_axis(ax, 0.0, float(edges_s[-1])), "cached share of prompt tokens, %")
+    style.dress(ax, time_axis(ax, 0.0, float(edges_s[-1])), "cached prompt tokens, %")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
     low, high = ax.get_ylim()
     ax.set_ylim(max(0.0, low), min(1.0, high) if seeds else 1.0)

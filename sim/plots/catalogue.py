@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sim.plots import panels, style
@@ -39,14 +40,19 @@ def telling(material: Material) -> list[Kind]:
     return [kind for kind in CATALOGUE.values() if kind.says(material)]
 
 
+def _axes(material: Material, width_in: float) -> Axes:
+    """Axes in a figure of their own, with room for a legend of all variants."""
+    return style.own_axes(width_in, style.HEIGHT_IN + 0.1 * max(0, len(material.variants) - 3))
+
+
 def _ttft_cdf(material: Material, width_in: float) -> Figure:
-    ax = style.own_axes(width_in)
+    ax = _axes(material, width_in)
     ttft_cdf(material.requests, window_s=material.window_s, variants=material.variants, ax=ax)
     return style.figure_of(ax)
 
 
 def _hit_rate(material: Material, width_in: float) -> Figure:
-    ax = style.own_axes(width_in)
+    ax = _axes(material, width_in)
     hit_rate_over_time(
         material.placements, window_s=material.window_s, variants=material.variants, ax=ax
     )

@@ -110,8 +110,14 @@ def sweep_lines(
     unless it is None, ``by``. At each point the mean over the runs with a 95 %
     t interval; a run in which the figure is null is left out of it. A parameter
     that is no number has its values at equal distances, in the order of the rows.
+    Raises ``ValueError`` for several rows of one seed at one place: they are
+    points of another parameter, of which one value must be chosen first.
     """
+    keys = [key for key in (x, by, "seed") if key is not None]
+    if "seed" in frame and frame.duplicated(keys).any():
+        raise ValueError(f"several rows for one {', '.join(keys)}: choose one value of the others")
     ax = ax or style.own_axes()
+    frame = frame.reset_index(drop=True)
     at = _positions(ax, frame[x])
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
     looked = style.looks([str(name) for name, _ in groups])

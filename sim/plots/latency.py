@@ -78,7 +78,7 @@ def ttft_cdf(
         "Time to first token",
         window_told(window_s),
         _seeds_told(seeds),
-        f"up to {censored:.1%} had no first token when a run ended: curves end below 100 %"
+        f"up to {censored * 100:.1f} % had no first token when a run ended: curves end below 100 %"
         if censored
         else "",
     )
@@ -131,15 +131,18 @@ def ttft_parts(
     """What the time to first token of each row is made of, as stacked bars.
 
     The index of ``parts`` names the bars, from the top down; each column is a
-    part in seconds, stacked in the order of the columns. ``names`` are what the
-    legend calls them; without, the columns without their unit.
+    part in seconds, stacked in the order of the columns; one that is 0 in all
+    rows is left out, the others keep their colours. ``names`` are what the
+    legend calls the columns; without, the columns without their unit.
     """
     ax = ax or style.own_axes(height_in=1.9 + 0.28 * max(1, len(parts)))
-    called = list(names or (str(column).removesuffix("_s") for column in parts.columns))
+    called = list(names or map(_plain, parts.columns))
     rows = np.arange(len(parts))
     left = np.zeros(len(parts))
     for column, (name, look) in zip(parts.columns, style.looks(called, style.PARTS).items()):
         width = np.nan_to_num(numbers(parts, str(column)))
+        if not width.any():
+            continue
         ax.barh(
             rows,
             width,
@@ -160,3 +163,7 @@ def ttft_parts(
     style.title(ax, "Where the time to first token went")
     style.legend(ax)
     return ax
+
+
+def _plain(column: object) -> str:
+    return str(column).removesuffix("_s").replace("_", " ")

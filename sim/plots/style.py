@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -25,6 +26,9 @@ INK: Final = "#222222"
 FAINT: Final = "#5f5f5f"
 GRID: Final = "#e4e4e4"
 SHADE: Final = "#f1f1f1"
+_NOTES: Final = "notes"
+BOLD: Final = 1.17
+"""How much wider bold letters are."""
 _CHARACTER_EM: Final = 0.52
 """Mean width of a character of running text in DejaVu Sans, as a share of its size."""
 
@@ -150,14 +154,38 @@ def title(ax: Axes, text: str, *notes: str, panel: str = "") -> None:
     ``panel`` is what the first of several panels shows.
     """
     said = "; ".join(note for note in notes if note)
-    lines = textwrap.wrap(said, int(_room_pt(ax) / (NOTE_PT * _CHARACTER_EM)))
+    lines = _wrapped(ax, said, NOTE_PT)
     above_pt = 6.0 + (TEXT_PT * 1.5 if panel else 0.0)
     if panel:
         _above(ax, panel, 4.0, TEXT_PT, INK)
     if lines:
-        _above(ax, "\n".join(lines), above_pt, NOTE_PT, FAINT)
+        _above(ax, "\n".join(lines), above_pt, NOTE_PT, FAINT, _NOTES)
     pad_pt = above_pt + 1.0 + len(lines) * NOTE_PT * 1.36
-    ax.set_title(text, loc="left", fontsize=TITLE_PT, fontweight="bold", color=INK, pad=pad_pt)
+    ax.set_title(
+        "\n".join(_wrapped(ax, text, TITLE_PT * BOLD)),
+        loc="left",
+        fontsize=TITLE_PT,
+        fontweight="bold",
+        color=INK,
+        pad=pad_pt,
+        verticalalignment="bottom",
+    )
+
+
+def _wrapped(ax: Axes, text: str, size_pt: float) -> list[str]:
+    """Lines that are no wider than the axes will be."""
+    return textwrap.wrap(text, int(_room_pt(ax) / (size_pt * _CHARACTER_EM)))
+
+
+def take_title(ax: Axes) -> tuple[str, str]:
+    """Take title and notes off the axes, for who sets them as text elsewhere; returns both."""
+    text = " ".join(ax.get_title(loc="left").split())
+    ax.set_title("", loc="left")
+    notes = [note for note in ax.texts if note.get_gid() == _NOTES]
+    said = " ".join(" ".join(note.get_text() for note in notes).split())
+    for note in notes:
+        note.remove()
+    return text, said
 
 
 def panel_label(ax: Axes, text: str) -> None:
@@ -165,7 +193,9 @@ def panel_label(ax: Axes, text: str) -> None:
     _above(ax, text, 4.0, TEXT_PT, INK)
 
 
-def _above(ax: Axes, text: str, above_pt: float, size_pt: float, colour: str) -> None:
+def _above(
+    ax: Axes, text: str, above_pt: float, size_pt: float, colour: str, gid: str | None = None
+) -> None:
     ax.annotate(
         text,
         xy=(0.0, 1.0),
@@ -176,6 +206,7 @@ def _above(ax: Axes, text: str, above_pt: float, size_pt: float, colour: str) ->
         color=colour,
         verticalalignment="bottom",
         linespacing=1.25,
+        gid=gid,
     )
 
 
@@ -218,10 +249,9 @@ def legend(
 
 def _columns(labels: Sequence[str], room_pt: float) -> int:
     """The largest number of columns, filled from the top down, that fit side by side."""
-    widths_pt = [TEXT_PT * (4.7 + 0.56 * len(label)) for label in labels]
+    widths_pt = np.array([TEXT_PT * (4.7 + 0.56 * len(label)) for label in labels])
     for columns in range(len(labels), 1, -1):
-        rows = -(-len(labels) // columns)
-        if sum(max(widths_pt[at : at + rows]) for at in range(0, len(labels), rows)) <= room_pt:
+        if sum(part.max() for part in np.array_split(widths_pt, columns)) <= room_pt:
             return columns
     return 1
 
