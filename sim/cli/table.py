@@ -31,7 +31,7 @@ def render(runs: "Runs", folder: Path | None) -> str:
         + [_cell(comparison, variant, row, len(seeds)) for row in rows]
         for variant in variants
     ]
-    blocks = _blocks(["", *(row.label for row in rows)], columns)
+    blocks = side_by_side(["", *(row.label for row in rows)], columns)
     lines = [*_heading(runs, variants, seeds), "", *blocks, ""]
     if any(PARTLY_UNKNOWN in column for column in columns):
         lines.append("* null under some seeds, of which a mean of the others would say nothing")
@@ -55,7 +55,7 @@ def _cell(comparison: dict[str, Any], variant: str, row: Row, seeds: int) -> str
     return f"{text} ± {half * row.scale:,.{row.decimals}f}"
 
 
-def _blocks(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str]:
+def side_by_side(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str]:
     """As many columns beside the labels as fit the width, the rest below in further blocks."""
     label_width = max(len(label) for label in labels)
     blocks: list[list[str]] = []
@@ -83,7 +83,7 @@ def _heading(runs: "Runs", variants: Sequence[str], seeds: Sequence[int]) -> lis
         measured = [f"Requests that arrived {windows[variants[0]]}."]
     else:
         measured = [f"{name}: requests that arrived {windows[name]}." for name in variants]
-    return [*_wrapped(title), *measured, _seeds(seeds)]
+    return [*wrapped(title), *measured, _seeds(seeds)]
 
 
 def _window(start_s: float, end_s: float) -> str:
@@ -110,7 +110,7 @@ def _listed(seeds: Sequence[int]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(parts)}"
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
     from textwrap import wrap
 
     return wrap(text, WIDTH, subsequent_indent=GAP)
@@ -124,11 +124,11 @@ def _notes(runs: "Runs") -> list[str]:
             alike = re.sub(r"[\d.,]+", "#", warning)
             _, seeds = said.setdefault((run.variant, alike), (warning, []))
             seeds.append(run.seed)
-    lines = [line for warning in runs.scenario.warnings for line in _wrapped(f"warning: {warning}")]
+    lines = [line for warning in runs.scenario.warnings for line in wrapped(f"warning: {warning}")]
     for (variant, _), (warning, seeds) in said.items():
         who = f"{variant or runs.scenario.name}, seed {seeds[0]}"
         others = f" (also under {_listed(seeds[1:])})" if seeds[1:] else ""
-        lines += _wrapped(f"warning: {who}: {warning}{others}")
+        lines += wrapped(f"warning: {who}: {warning}{others}")
     return lines + _input_facts(runs)
 
 
@@ -147,7 +147,7 @@ def _input_facts(runs: "Runs") -> list[str]:
             if any(values)
         ]
         if said:
-            lines += _wrapped(f"workload {workload}: {', '.join(said)}")
+            lines += wrapped(f"workload {workload}: {', '.join(said)}")
     return lines
 
 
