@@ -24,23 +24,20 @@ SHORT: Final = (
 )
 """The columns of the table of the slowest, and the parts that each of them adds up."""
 
-FOOT: Final = (
-    "others: longer steps for other prompts and decodes, and steps without a share for it. "
-    "cached: of its prompt, on the pod it was sent to, when admitted. elsewhere: what the best "
-    "other pod held."
-)
-
 
 def overview(documents: Sequence[Document], stories: Sequence[Document], name: str) -> str:
     """Runs side by side, their slowest requests one below the other."""
     lines = [*_heading(documents), ""]
     for key, title in (("all", "mean over all"), ("slowest_5_percent", "mean over slowest 5 %")):
-        lines += [*_means(documents, key, title), ""]
+        if stories or key == "all":
+            lines += [*_means(documents, key, title), ""]
     several = len(documents) > 1
     if stories:
         lines += [*_slowest(stories, several), ""]
-        lines += [*_conclusion(stories), *wrapped(FOOT)]
+        lines += [*_conclusion(stories), *_legend(stories)]
         lines.append(f"All about one of them: podsim explain {_place(name, stories[0], several)}")
+    else:
+        lines.append("No request of this window has a first token.")
     lines += _cautions(documents)
     return "\n".join(lines).rstrip()
 
@@ -95,31 +92,55 @@ def _means(documents: Sequence[Document], key: str, title: str) -> list[str]:
 
 
 def _slowest(stories: Sequence[Document], several: bool) -> list[str]:
-    """One row per request, the longest TTFT first."""
-    short = [
+    """One row per request, the longest TTFT first, and their sum."""
+    short = _short(stories)
+    elsewhere = _any_elsewhere(stories)
+    names = [*(label for label, _ in short), "cached", *["elsewhere"] * elsewhere]
+    rows = [["slowest, s", "TTFT", *names, "decision", *["run"] * several]]
+    rows += [
+        [
+            str(story["request_id"]),
+            _seconds(story["ttft_s"]),
+            *(_seconds(_sum(story, names)) for _, names in short),
+            _of(story["cached_tokens"], story["prompt_tokens"]),
+            *[_tokens(story["cache"]["held_elsewhere_tokens"])] * elsewhere,
+            _decision(story),
+            *[story["variant"]] * several,
+        ]
+        for story in stories
+    ]
+    added = total(list(stories))
+    sums = [_seconds(_sum(added, names)) for _, names in short]
+    rows.append(["sum", _seconds(added["total_s"]), *sums])
+    decision = len(rows[0]) - 1 - several
+    return list(_aligned(rows, {0, decision, decision + 1}))
+
+
+def _short(stories: Sequence[Document]) -> list[tuple[str, tuple[str, ...]]]:
+    """The columns that any of the requests has something in."""
+    return [
         (label, names)
         for label, names in SHORT
         if any(_sum(story, names) >= LEAST_S for story in stories)
     ]
-    rows = [["slowest, s", "TTFT", *(label for label, _ in short), "cached", "elsewhere"]]
-    rows[0] += ["decision"] + (["run"] if several else [])
-    for story in stories:
-        rows.append(
-            [
-                str(story["request_id"]),
-                _seconds(story["ttft_s"]),
-                *(_seconds(_sum(story, names)) for _, names in short),
-                _of(story["cached_tokens"], story["prompt_tokens"]),
-                _tokens(story["cache"]["held_elsewhere_tokens"]),
-                _decision(story),
-                *([story["variant"]] if several else []),
-            ]
-        )
-    added = total(list(stories))
-    rows.append(["sum", _seconds(added["total_s"])])
-    rows[-1] += [_seconds(_sum(added, names)) for _, names in short]
-    left = {0, len(short) + 4, len(short) + 5}
-    return list(_aligned(rows, left))
+
+
+def _any_elsewhere(stories: Sequence[Document]) -> bool:
+    return any(story["cache"]["held_elsewhere_tokens"] is not None for story in stories)
+
+
+def _legend(stories: Sequence[Document]) -> list[str]:
+    """What the columns are that their names do not say."""
+    labels = {label for label, _ in _short(stories)}
+    said = []
+    if "before" in labels:
+        said.append("before: earlier tries, waits between them, backends that failed")
+    if "others" in labels:
+        said.append("others: longer steps for prompts and decodes of others, steps without it")
+    said.append("cached: of its prompt, on its pod, when admitted")
+    if _any_elsewhere(stories):
+        said.append("elsewhere: what the other pod held that held most, when it was sent")
+    return wrapped("; ".join(said))
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: set[int]) -> Iterator[str]:
@@ -193,7 +214,8 @@ def _block(story: Document) -> list[str]:
             f"{failed['end_s'] - failed['start_s']:.3f} s"
         )
     for hold in story["holds"]:
-        lines += wrapped(_hold(hold))
+        if hold["end_s"] is None or hold["end_s"] - hold["start_s"] >= LEAST_S:
+            lines += wrapped(_hold(hold))
     for decision in story["decisions"]:
         lines += _decided(decision, story)
     return lines + _cache(story)
@@ -216,7 +238,7 @@ def _parts(story: Document) -> list[str]:
     rows = []
     for part in PARTS:
         seconds = story["parts_s"][part.name]
-        if seconds >= LEAST_S / 10:
+        if seconds >= LEAST_S:
             share = f"{seconds / story['total_s']:.1%}"
             rows.append([f"  {part.label}", f"{seconds:.3f} s", share, part.meaning])
     return list(_aligned(rows, {0, 3})) if rows else []

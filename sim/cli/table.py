@@ -111,6 +111,7 @@ def _listed(seeds: Sequence[int]) -> str:
 
 
 def wrapped(text: str) -> list[str]:
+    """Lines of a text, the second and later ones indented."""
     from textwrap import wrap
 
     return wrap(text, WIDTH, subsequent_indent=GAP)

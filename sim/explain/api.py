@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.errors import UserError
 from sim.explain.explanation import Explanation, explained, known, slowest
-from sim.explain.rerun import CannotRepeat, Recipe, recipe
+from sim.explain.rerun import Recipe, RepeatError, recipe
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun, stored_runs
@@ -38,7 +38,7 @@ def explain(
     wanted = slowest_of(result, slowest) if requests is None else known(result, requests)
     try:
         made = _recipe(result, scenario)
-    except CannotRepeat as reason:
+    except RepeatError as reason:
         return explained(result, None, wanted, why_not=reason.args[0])
     return explained(result, made, wanted, on_tick)
 
@@ -73,7 +73,9 @@ def _result(run: str | Path | StoredRun | RunResult) -> RunResult:
     found = stored_runs(Path(run))
     if len(found) != 1:
         below = f"; give one of them, such as {found[0].path}" if found else ""
-        raise UserError(f"{run}: must be the folder of one stored run; it holds {len(found)}{below}")
+        raise UserError(
+            f"{run}: must be the folder of one stored run; it holds {len(found)}{below}"
+        )
     return found[0].read()
 
 

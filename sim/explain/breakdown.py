@@ -219,10 +219,10 @@ class _Tries:
 
     def _last_sent_s(self, row: dict[str, Any], after_s: float) -> float:
         """When its last try was sent; without a repetition the first that is known of it."""
-        request = row["request_id"]
+        request: int = row["request_id"]
         if self._sent_s is not None:
             return self._sent_s[request]
         failed = self._failed.get((request, row["tries"]), ())
-        known_s = [start_s for start_s, _ in failed] + self._held.get(request, [])
+        known_s: list[float] = [start_s for start_s, _ in failed] + self._held.get(request, [])
         known_s += [time_s for time_s in (row["dispatch_s"], row["end_s"]) if time_s is not None]
-        return min((time_s for time_s in known_s if time_s >= after_s), default=after_s)
+        return float(min((time_s for time_s in known_s if time_s >= after_s), default=after_s))

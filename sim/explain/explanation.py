@@ -10,7 +10,7 @@ import numpy as np
 from sim.errors import UserError
 from sim.explain.breakdown import Breakdown, breakdown
 from sim.explain.kinds import NAMES
-from sim.explain.rerun import CannotRepeat, Recipe, Repetition, repeat, same
+from sim.explain.rerun import Recipe, RepeatError, Repetition, repeat, same
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask
 from sim.results.result import RunResult
@@ -144,7 +144,7 @@ def explained(
     if made is not None:
         try:
             repetition = same(repeat(made, wanted, on_tick), result)
-        except CannotRepeat as reason:
+        except RepeatError as reason:
             why_not = reason.args[0]
     return Explanation(result, breakdown(result, repetition), repetition, why_not)
 

@@ -1,4 +1,4 @@
-"""What a step costs, and whose fault it is: prices by engine, and a step divided among its users."""
+"""What a step costs, and for whom: prices by engine, and a step divided among its requests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,7 +77,9 @@ def shares(report: StepReport, price: Pricing) -> Iterator[Share] | None:
     if slower_s < -TOLERANCE_S or (slower_s > TOLERANCE_S and not price.lockstep):
         return None
     return (
-        _share(step_s(tokens, pair, 0, 0), step_s(tokens, pair, decoders, context), alone_s, lasted_s)
+        _share(
+            step_s(tokens, pair, 0, 0), step_s(tokens, pair, decoders, context), alone_s, lasted_s
+        )
         for (_, tokens), pair in zip(report.chunks, pairs)
     )
 

@@ -37,12 +37,12 @@ class Repetition:
     sent_s: list[float]
 
 
-class CannotRepeat(Exception):
-    """``args[0]`` says why; it ends a sentence that begins with "the run cannot be repeated"."""
+class RepeatError(Exception):
+    """``args[0]`` says why, as the end of a sentence: only what its tables tell, since ..."""
 
 
 def recipe(manifest: Mapping[str, Any]) -> Recipe:
-    """How a stored run was made; raises ``CannotRepeat``."""
+    """How a stored run was made; raises ``RepeatError``."""
     document = {key: value for key, value in manifest["scenario"].items() if key != "variant"}
     noted = manifest.get("provenance", {})
     directory = Path(noted.get("directory", ""), Path(noted.get("file", "")).parent)
@@ -51,7 +51,7 @@ def recipe(manifest: Mapping[str, Any]) -> Recipe:
     except ScenarioError as error:
         first, more = error.faults[0], len(error.faults) - 1
         others = f" (and {more} more)" if more else ""
-        raise CannotRepeat(f"its scenario cannot be read any more: {first}{others}") from error
+        raise RepeatError(f"its scenario cannot be read any more: {first}{others}") from error
     scenario = scenario.model_copy(update={"variant": str(manifest["variant"])})
     return Recipe(scenario, int(manifest["seed"]), directory)
 
@@ -63,7 +63,7 @@ def repeat(
 ) -> Repetition:
     """Run it again; keep the views of the ``wanted`` requests, of all when None.
 
-    Raises ``CannotRepeat``.
+    Raises ``RepeatError``.
     """
     watch = Watch(made.scenario, wanted)
     try:
@@ -73,17 +73,17 @@ def repeat(
             facts = cluster.run(on_tick)
             result = watch.recorder.freeze(facts)
     except (ScenarioError, OSError) as error:
-        raise CannotRepeat(f"a file of its scenario cannot be read: {error}") from error
+        raise RepeatError(f"a file of its scenario cannot be read: {error}") from error
     except InvariantError as error:
-        raise CannotRepeat(f"it broke off: {error}") from error
+        raise RepeatError(f"it broke off: {error}") from error
     return Repetition(result, watch, [request.sent_s for request in watch.recorder.requests])
 
 
 def same(repetition: Repetition, stored: RunResult) -> Repetition:
-    """``repetition`` if it came to the ``stored`` result; raises ``CannotRepeat`` otherwise."""
+    """``repetition`` if it came to the ``stored`` result; raises ``RepeatError`` otherwise."""
     if repetition.result.digest != stored.digest:
         made_by = stored.manifest.get("podsim", "another version")
-        raise CannotRepeat(
+        raise RepeatError(
             f"it was made by podsim {made_by} and this one comes to another result; "
             "run the scenario again to have it explained"
         )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -138,6 +139,6 @@ def _explained(
             return run_all(tasks, workers, tick, ended)
         documents = []
         for index, task in enumerate(tasks):
-            documents.append(task(lambda time_s, index=index: tick(index, time_s)))
+            documents.append(task(partial(tick, index)))
             ended(index, None)
         return documents
