@@ -6,6 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from sim.content import Prompt
 from sim.kernel import Kernel
 from sim.request import Attempt, Request, Retry
 from sim.rng import Streams
@@ -27,7 +28,9 @@ class StepReport(NamedTuple):
     tokens that were computed for them, ``preempted`` the ids of the requests
     that the scheduling of the step threw out. ``waiting`` and ``running`` are
     as that scheduling left them; ``kv_usage`` is the share of the KV blocks that
-    requests held at the end, before those that ended gave theirs back.
+    requests held at the end, before those that ended gave theirs back. ``starts``
+    are the tokens of each of the ``chunks`` that had KV before it; an engine that
+    does not say leaves them empty.
     """
 
     pod: str
@@ -42,6 +45,18 @@ class StepReport(NamedTuple):
     kv_usage: float
     chunks: tuple[tuple[int, int], ...]
     preempted: tuple[int, ...]
+    starts: tuple[int, ...] = ()
+
+
+def peek(holder: object, prompt: Prompt) -> int | None:
+    """Leading tokens of ``prompt`` that a request admitted at this instant would find.
+
+    Nothing changes by it, the order of eviction included. Pods, their front ends and
+    schedulers say it by a method ``held_tokens``, which engines need not have; None
+    when nobody knows.
+    """
+    ask: Callable[[Prompt], int | None] | None = getattr(holder, "held_tokens", None)
+    return None if ask is None else ask(prompt)
 
 
 class PodObserver(Protocol):

@@ -159,7 +159,7 @@ def run_one(
     ``directory`` is where the file names of the scenario start; ``on_tick``
     hears the simulated time now and then, ``observer`` every step of the pods.
     """
-    with _without_collector():
+    with without_collector():
         cluster = Cluster(scenario, seed, directory, observer)
         facts = cluster.run(on_tick)
         return cluster.recorder.freeze(facts)
@@ -273,7 +273,7 @@ def _run_apart(
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """No cyclic garbage collection: a run keeps nearly all it makes, and scanning it costs 9 %."""
     enabled = gc.isenabled()
     gc.disable()

@@ -20,7 +20,20 @@ import click
 from sim.cli.interruption import interruptible
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 
-VERBS: Final = ("init", "import", "validate", "list", "run", "runs", "plot", "compare", "sweep", "find", "bench")
+VERBS: Final = (
+    "init",
+    "import",
+    "validate",
+    "list",
+    "run",
+    "runs",
+    "explain",
+    "plot",
+    "compare",
+    "sweep",
+    "find",
+    "bench",
+)
 """In the order of a working day; ``sim.cli.verbs.<verb>`` holds ``command``."""
 
 ARGUMENTS: Final = "podsim.arguments"

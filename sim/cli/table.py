@@ -80,7 +80,7 @@ def render(runs: Runs, folder: Path | None) -> str:
         ]
         for variant in variants
     ]
-    blocks = _blocks(["", *(row.label for row in rows)], columns)
+    blocks = side_by_side(["", *(row.label for row in rows)], columns)
     lines = [*_heading(runs, variants, seeds), "", *blocks, ""]
     if any(PARTLY_UNKNOWN in column for column in columns):
         lines.append(f"* {PARTLY_UNKNOWN_MEANS}")
@@ -95,7 +95,7 @@ def render(runs: Runs, folder: Path | None) -> str:
     return "\n".join(lines).rstrip("\n")
 
 
-def _blocks(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str]:
+def side_by_side(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str]:
     """As many columns beside the labels as fit the width, the rest below in further blocks."""
     label_width = max(len(label) for label in labels)
     blocks: list[list[str]] = []
@@ -122,10 +122,11 @@ def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[
     else:
         measured = [f"{name}: requests that arrived {windows[name]}." for name in variants]
     percentiles = f"Percentiles are those of each run, over all its requests ({PERCENTILE_METHOD})."
-    return [*_wrapped(title), *measured, f"{seeds_in_words(seeds)}.", percentiles]
+    return [*wrapped(title), *measured, f"{seeds_in_words(seeds)}.", percentiles]
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
+    """Lines of a text, the second and later ones indented."""
     from textwrap import wrap
 
     return wrap(text, WIDTH, subsequent_indent=GAP)
@@ -136,4 +137,4 @@ def _notes(runs: Runs) -> list[str]:
     said = [f"warning: {warning}" for warning in runs.scenario.warnings]
     said += [f"warning: {who}: {warning}" for who, warning in alike_warnings(runs.runs)]
     said += [f"workload {workload}: {facts}" for workload, facts in input_facts(runs.runs)]
-    return [line for text in said for line in _wrapped(text)]
+    return [line for text in said for line in wrapped(text)]

@@ -32,9 +32,10 @@ class Cluster:
         seed: int,
         directory: Path,
         observer: PodObserver | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.kernel = Kernel()
-        self.recorder = Recorder()
+        self.recorder = recorder or Recorder()
         self.streams = Streams(seed)
         self._scenario = scenario
         self._families = registries.load()
@@ -46,11 +47,11 @@ class Cluster:
                 pod.watch(observer)
         self._gpus = gpus(site, self._plant)
         self._door = Door(self.kernel, self.recorder)
-        self._ways = upstreams(site, self._plant)
-        self.proxy = proxy(site, self._ways, self._door)
-        self._direct = direct(site, self._ways, self._door)
+        self.ways = upstreams(site, self._plant)
+        self.proxy = proxy(site, self.ways, self._door)
+        self._direct = direct(site, self.ways, self._door)
         interval_s = scenario.router.metrics.poll_interval
-        ways = list(self._ways.values())
+        ways = list(self.ways.values())
         self._poller = Poller(ways, interval_s, self.kernel, self.recorder)
         self._workloads = self._make_workloads(directory)
         self._unfinished = len(self._workloads)
@@ -110,7 +111,7 @@ class Cluster:
             pool.start()
         self.kernel.spawn(self._poller.run())
         self.proxy.start()
-        incidents = Incidents(self._plant, self._ways, self.proxy, self.kernel)
+        incidents = Incidents(self._plant, self.ways, self.proxy, self.kernel)
         incidents.schedule(self._scenario.events)
         self.kernel.at(self._scenario.window.warmup, Order.WINDOW, self._open_window)
         for workload in self._workloads.values():
@@ -169,7 +170,7 @@ class Cluster:
             pods=tuple(pod.name for pod in self.pods),
             gpus=self._gpus,
             agents=sum(spec.agents_total for spec in scenario.workloads.values()),
-            has_home=any(way.policy.has_home for way in self._ways.values()),
+            has_home=any(way.policy.has_home for way in self.ways.values()),
             opened=self._opened or tuple(PodTotals() for _ in self.pods),
             closed=self._closed,
             events=self.kernel.events,

@@ -65,6 +65,15 @@ class Answers:
             in_turn = before is None or writer.admission < before
             self.write(writer, writer.computed + (ahead if in_turn else 0), self._unknown)
 
+    def known_tokens(self, node: Node) -> int:
+        """Leading tokens of the path through ``node`` whose text those who write there know.
+
+        At least one does; counted, not written.
+        """
+        batch = self._batch
+        computed = [writer.computed + batch.steps - writer.joined for writer in self.writers[node]]
+        return max(computed) - self._unknown
+
     def write(self, sequence: Sequence, computed: int, unknown: int = 0) -> None:
         """Put the full blocks of the first ``computed`` tokens of ``sequence`` into the cache.
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
+from sim.content import Prompt
 from sim.kernel import Kernel, Order
-from sim.ports import PodObserver, PodPort, PodTotals, Published
+from sim.ports import PodObserver, PodPort, PodTotals, Published, peek
 from sim.request import Attempt, Reason, Status
 from sim.scenario.engine import FrontEnd
 
@@ -56,6 +57,10 @@ class FrontedPod:
     def report(self) -> None:
         """Tell the observer of what the engine has in flight."""
         self._pod.report()
+
+    def held_tokens(self, prompt: Prompt) -> int | None:
+        """Leading tokens of ``prompt`` that the engine's cache holds."""
+        return peek(self._pod, prompt)
 
     @property
     def idle(self) -> bool:

@@ -1,6 +1,6 @@
 """Admission to the running set: what a waiting request finds in the cache, and whether it fits."""
 
-from sim.content import Segment
+from sim.content import Prompt, Segment
 from sim.extents import ExtentStore
 from sim.pod.answers import Answers
 from sim.pod.batch import Sequence
@@ -59,6 +59,26 @@ class Gate:
         stops = sorted({shared, limit} - {0, hit})
         sequence.stops = [stop * self._block_size for stop in stops]
         return self._store.lookup(route, hit)
+
+    def held_tokens(self, prompt: Prompt) -> int:
+        """Leading tokens of ``prompt`` that ``_find`` would find now; writes nothing.
+
+        What decoding requests have generated counts although nobody has put it
+        into the store yet: where one writes on a node of the path, all before is
+        held. What the span in flight has given so far is left out.
+        """
+        if not self._caching:
+            return 0
+        route = prompt.segments()
+        limit = (prompt.tokens - 1) // self._block_size
+        shared = self._store.lookup(route, limit)[0]
+        for node, leave in route:
+            if node in self._answers.writers:
+                generated = min(leave, self._answers.known_tokens(node)) // self._block_size
+                shared = max(shared, min(generated, limit))
+        if self.keeps_states:
+            shared = self._store.checkpoint_before(route, shared)
+        return shared * self._block_size
 
     def chunk(self, sequence: Sequence, budget: int) -> int:
         """Tokens of its prefill that a step with ``budget`` tokens left computes; 0: none.

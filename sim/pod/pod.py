@@ -9,6 +9,7 @@ Otherwise a step is planned when it starts, and counts as done when it ends.
 
 from collections.abc import Callable
 
+from sim.content import Prompt
 from sim.kernel import Kernel
 from sim.pod.batch import Sequence
 from sim.pod.clients import Clients
@@ -18,7 +19,7 @@ from sim.pod.lockstep import Lockstep
 from sim.pod.report import span_report, step_report
 from sim.pod.scheduling import Scheduling, Step
 from sim.pod.steptime import Span, StepTime
-from sim.ports import PodObserver, PodTotals, Published
+from sim.ports import PodObserver, PodTotals, Published, peek
 from sim.request import Attempt
 
 
@@ -134,6 +135,10 @@ class Pod:
         lockstep = self._lockstep
         if self._observer is not None and lockstep.steps:
             self._report(self._observer, lockstep.steps, lockstep.end_s)
+
+    def held_tokens(self, prompt: Prompt) -> int | None:
+        """Leading tokens of ``prompt`` that its cache holds; see ``sim.ports.peek``."""
+        return peek(self._scheduler, prompt)
 
     # -- the end of its life, and of its work ---------------------------------------------
 

@@ -8,9 +8,10 @@ is done to one of them is done to all.
 
 from collections.abc import Callable, Sequence
 
+from sim.content import Prompt
 from sim.errors import InvariantError
 from sim.kernel import Kernel
-from sim.ports import PodObserver, PodPort, PodTotals, Published
+from sim.ports import PodObserver, PodPort, PodTotals, Published, peek
 from sim.request import Attempt, Reason
 
 
@@ -167,6 +168,10 @@ class Process:
         """Tell the observer of what its engine has in flight."""
         if self._engine is not None:
             self._engine.report()
+
+    def held_tokens(self, prompt: Prompt) -> int | None:
+        """Leading tokens of ``prompt`` that the cache of its engine holds; none without one."""
+        return 0 if self._engine is None else peek(self._engine, prompt)
 
     @property
     def idle(self) -> bool:

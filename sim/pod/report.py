@@ -21,6 +21,7 @@ def step_report(
         kv_usage=scheduler.held / scheduler.capacity,
         chunks=tuple((each.attempt.request.request_id, tokens) for each, tokens in step.chunks),
         preempted=tuple(each.attempt.request.request_id for each in step.preempted),
+        starts=step.starts,
     )
 
 

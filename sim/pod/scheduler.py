@@ -14,7 +14,7 @@ text of a token is known one step after it was scheduled, so blocks that it
 fills can be found that much later.
 """
 
-from sim.content import Segment, path
+from sim.content import Prompt, Segment, path
 from sim.extents import ExtentStore
 from sim.pod.answers import Answers
 from sim.pod.batch import Batch, Sequence
@@ -148,6 +148,10 @@ class Scheduler:
             self.store.give_back(self._state_blocks)
         self.store.release(sequence.holding)
 
+    def held_tokens(self, prompt: Prompt) -> int:
+        """Leading tokens of ``prompt`` that a request admitted now would find."""
+        return self._gate.held_tokens(prompt)
+
     # -- who decodes ----------------------------------------------------------------------
 
     def _start_decoding(self, sequence: Sequence) -> None:
@@ -269,6 +273,7 @@ class Scheduler:
         self._answers.write(sequence, sequence.computed)
         step.prefill_tokens += chunk
         step.chunks += ((sequence, chunk),)
+        step.starts += (start,)
         step.pairs += chunk * (start + chunk / 2)
         if end == sequence.target:
             filled.append(sequence)

@@ -25,6 +25,7 @@ class Step:
     admitted: tuple[Sequence, ...] = ()
     failed: tuple[Sequence, ...] = ()  # broken off before it, for want of KV; they are not running
     chunks: tuple[tuple[Sequence, int], ...] = ()  # of prompts, in tokens
+    starts: tuple[int, ...] = ()  # of the chunks: tokens that had KV before
     preempted: tuple[Sequence, ...] = ()
     # decoding before this step was scheduled, and not in it
     skipped: tuple[Sequence, ...] = ()  # for want of budget

@@ -196,6 +196,12 @@ def rows(of: Table, where: Mask) -> list[dict[str, Any]]:
     return chosen
 
 
+def records(of: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """All rows as mappings from these columns to values; a null is None."""
+    chosen: list[dict[str, Any]] = of.select(list(columns)).to_pylist()
+    return chosen
+
+
 def concatenated(tables: Sequence[Table]) -> Table:
     """The rows of several tables of one kind, one below the other."""
     return pa.concat_tables(tables)

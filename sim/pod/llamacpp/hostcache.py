@@ -51,6 +51,11 @@ class HostCache:
         self.tokens -= best.tokens
         return best
 
+    def held_tokens(self, prompt: Prompt) -> int:
+        """Most leading tokens of ``prompt`` in one context that would be used for it."""
+        common = [(saved.common_prefix(prompt), saved.tokens) for saved in self._contexts]
+        return max((same for same, of in common if same >= LEAST_KEPT * of), default=0)
+
     def trim(self) -> None:
         """Drop the oldest contexts while there is too much; one always stays."""
         while len(self._contexts) > 1 and self.tokens > self._capacity_tokens:

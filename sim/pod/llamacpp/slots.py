@@ -131,6 +131,18 @@ class Slots:
         for sequence in self._in_slot_order(sequences):
             self._free(self.running.pop(sequence), sequence)
 
+    def held_tokens(self, prompt: Prompt) -> int:
+        """Most leading tokens of ``prompt`` in the context of an idle slot or in host memory.
+
+        Which slot a request gets is another matter: it may find less.
+        """
+        if not self._reuses:
+            return 0
+        common = [slot.context.common_prefix(prompt) for slot in self._idle()]
+        if self._host is not None:
+            common.append(self._host.held_tokens(prompt))
+        return min(max(common, default=0), prompt.tokens - 1)
+
     # -- slots ----------------------------------------------------------------------------
 
     def _in_slot_order(self, sequences: list[Sequence]) -> list[Sequence]:
@@ -238,7 +250,9 @@ class Slots:
         sequence.computed = start + chunk
         sequence.attempt.computed_tokens += chunk
         step.prefill_tokens += chunk
-        step.chunks += ((sequence, chunk),) if chunk else ()
+        if chunk:
+            step.chunks += ((sequence, chunk),)
+            step.starts += (start,)
         step.pairs += chunk * (start + chunk / 2)
         if sequence.computed == sequence.target:
             filled.append(sequence)

@@ -68,6 +68,10 @@ class ConsistentHash:
             return Place(pod, Outcome.MIGRATED, Reason.NOT_READY)
         return Place(pod, Outcome.HOME)
 
+    def home(self, request: RequestView, pods: PodView) -> int | None:
+        """The owner of the session's place on the ring, ready or not; None without a key."""
+        return _home(self._ring, session_key(request, self._headers), pods)
+
     def observe(self, fact: PodAdded | PodRemoved) -> None:
         """Follow the membership of the backend."""
         self._ring.observe(fact)
@@ -102,7 +106,7 @@ class BoundedRing:
         if key is None:
             return _unkeyed(pods, self._rotation)
         ready = pods.ready
-        bound = self._bound(list(compress(pods.in_flight, ready)))
+        bound = self.bound(pods)
         fits = [serves and load < bound for serves, load in zip(ready, pods.in_flight)]
         owner, pod = self._ring.first(key, fits if any(fits) else ready)
         if pod == owner:
@@ -115,16 +119,25 @@ class BoundedRing:
         """Follow the membership of the backend."""
         self._ring.observe(fact)
 
-    def _bound(self, loads: list[int]) -> int:
-        """Most requests that a pod may carry with this one, given the ready pods' loads.
+    def home(self, request: RequestView, pods: PodView) -> int | None:
+        """The owner of the session's place on the ring, ready or not; None without a key."""
+        return _home(self._ring, session_key(request, self._headers), pods)
+
+    def bound(self, pods: PodView) -> int:
+        """Most requests that a pod may carry with the next one, given the ready pods' loads.
 
         ceil(percent/100 · max((total + 1)/n, floor)), in integers since floats
         give one too many for 105 or 110 percent; ``strict`` has no ceiling,
         so that every pod of a quiet fleet may be over it.
         """
+        loads = list(compress(pods.in_flight, pods.ready))
         share = self._percent * max(sum(loads) + 1, self._floor * len(loads))
         parts = 100 * len(loads)
         return -(-share // parts) if self._round_up else share // parts
+
+
+def _home(ring: HashRing, key: int | None, pods: PodView) -> int | None:
+    return None if key is None else ring.first(key, [True] * len(pods.ready))[0]
 
 
 def _unkeyed(pods: PodView, rotation: Rotation) -> Place:

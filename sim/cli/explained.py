@@ -1,0 +1,344 @@
+"""The text that ``podsim explain`` prints, from the documents of ``sim.explain.document``."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from sim.cli.table import GAP, side_by_side, wrapped
+from sim.explain.document import total
+from sim.explain.kinds import BEFORE, BESIDE, PARTS, QUEUE
+
+Document: TypeAlias = dict[str, Any]
+
+LEAST_S: Final = 0.0005
+"""Parts below half a millisecond everywhere have no row."""
+
+SHORT: Final = (
+    ("before", BEFORE),
+    ("hold", ("hold_s",)),
+    ("front end", ("front_end_s",)),
+    ("queue", QUEUE),
+    ("thrown out", ("preempted_s",)),
+    ("prefill", ("prefill_s",)),
+    ("others", BESIDE),
+    ("rest", ("service_unsplit_s",)),
+)
+"""The columns of the table of the slowest, and the parts that each of them adds up."""
+
+
+def overview(documents: Sequence[Document], stories: Sequence[Document], name: str) -> str:
+    """Runs side by side, their slowest requests one below the other."""
+    lines = [*_heading(documents), ""]
+    for key, title in (("all", "mean over all"), ("slowest_5_percent", "mean over slowest 5 %")):
+        if stories or key == "all":
+            lines += [*_means(documents, key, title), ""]
+    several = len(documents) > 1
+    if stories:
+        lines += [*_slowest(stories, several), ""]
+        lines += [*_conclusion(stories), *_legend(stories)]
+        lines.append(f"All about one of them: podsim explain {_place(name, stories[0], several)}")
+    else:
+        lines.append("No request of this window has a first token.")
+    lines += _cautions(documents)
+    return "\n".join(lines).rstrip()
+
+
+def one_by_one(documents: Sequence[Document], stories: Sequence[Document]) -> str:
+    """A block for each request."""
+    blocks = ["\n".join(_block(story)) for story in stories]
+    return "\n\n".join([*blocks, *_cautions(documents)])
+
+
+# -- runs -----------------------------------------------------------------------------------
+
+
+def _heading(documents: Sequence[Document]) -> list[str]:
+    first = documents[0]
+    ends = first["window_end_s"]
+    until = "the end" if ends is None else f"{ends:,g} s"
+    seeds = ", ".join(str(seed) for seed in dict.fromkeys(each["seed"] for each in documents))
+    return [
+        f"{first['scenario']}, seed {seeds}: where the time to the first token went",
+        f"Requests that arrived from {first['window_start_s']:,g} s to {until}.",
+    ]
+
+
+def _means(documents: Sequence[Document], key: str, title: str) -> list[str]:
+    """The parts that any of the runs has, in a column for each run."""
+    groups = [document[key] for document in documents]
+    parts = [
+        part
+        for part in PARTS
+        if any((group["parts_s"] or {}).get(part.name, 0.0) >= LEAST_S for group in groups)
+    ]
+    missed = any((group["missed_s"] or 0.0) >= LEAST_S for group in groups)
+    labels = [f"{title}, s", "TTFT"]
+    for part in parts:
+        labels.append(f"  {part.label}")
+        if missed and part.name == "prefill_s":
+            labels.append("    of tokens another pod had")
+    labels += ["requests", "without a first token"] if key == "all" else ["requests"]
+    columns = []
+    for document, group in zip(documents, groups):
+        column = [document["variant"] or document["scenario"], _seconds(group["ttft_s"])]
+        for part in parts:
+            column.append(_seconds((group["parts_s"] or {}).get(part.name)))
+            if missed and part.name == "prefill_s":
+                column.append(_seconds(group["missed_s"]))
+        column.append(f"{group['requests']:,}")
+        if key == "all":
+            column.append(f"{document['without_first_token']:,}")
+        columns.append(column)
+    return side_by_side(labels, columns)
+
+
+def _slowest(stories: Sequence[Document], several: bool) -> list[str]:
+    """One row per request, the longest TTFT first, and their sum."""
+    short = _short(stories)
+    elsewhere = _any_elsewhere(stories)
+    names = [*(label for label, _ in short), "cached", *["elsewhere"] * elsewhere]
+    rows = [["slowest, s", "TTFT", *names, "decision", *["run"] * several]]
+    rows += [
+        [
+            str(story["request_id"]),
+            _seconds(story["ttft_s"]),
+            *(_seconds(_sum(story, names)) for _, names in short),
+            _of(story["cached_tokens"], story["prompt_tokens"]),
+            *[_tokens(story["cache"]["held_elsewhere_tokens"])] * elsewhere,
+            _decision(story),
+            *[story["variant"]] * several,
+        ]
+        for story in stories
+    ]
+    added = total(list(stories))
+    sums = [_seconds(_sum(added, names)) for _, names in short]
+    rows.append(["sum", _seconds(added["total_s"]), *sums])
+    decision = len(rows[0]) - 1 - several
+    return list(_aligned(rows, {0, decision, decision + 1}))
+
+
+def _short(stories: Sequence[Document]) -> list[tuple[str, tuple[str, ...]]]:
+    """The columns that any of the requests has something in."""
+    return [
+        (label, names)
+        for label, names in SHORT
+        if any(_sum(story, names) >= LEAST_S for story in stories)
+    ]
+
+
+def _any_elsewhere(stories: Sequence[Document]) -> bool:
+    return any(story["cache"]["held_elsewhere_tokens"] is not None for story in stories)
+
+
+def _legend(stories: Sequence[Document]) -> list[str]:
+    """What the columns are that their names do not say."""
+    labels = {label for label, _ in _short(stories)}
+    said = []
+    if "before" in labels:
+        said.append("before: earlier tries, waits between them, backends that failed")
+    if "others" in labels:
+        said.append("others: longer steps for prompts and decodes of others, steps without it")
+    said.append("cached: of its prompt, on its pod, when admitted")
+    if _any_elsewhere(stories):
+        said.append("elsewhere: what the other pod held that held most, when it was sent")
+    return wrapped("; ".join(said))
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: set[int]) -> Iterator[str]:
+    """Rows of a table, each column as wide as its widest cell."""
+    width = [0] * max(len(row) for row in rows)
+    for row in rows:
+        width[: len(row)] = [max(pair) for pair in zip(width, map(len, row))]
+    for row in rows:
+        cells = [
+            cell.ljust(width[column]) if column in left else cell.rjust(width[column])
+            for column, cell in enumerate(row)
+        ]
+        yield GAP.join(cells).rstrip()
+
+
+def _conclusion(stories: Sequence[Document]) -> list[str]:
+    """What the slowest have in common, in a sentence."""
+    added = total(list(stories))
+    if not added["total_s"]:
+        return []
+    shares = {part.label: added["parts_s"][part.name] / added["total_s"] for part in PARTS}
+    largest = sorted(shares, key=lambda label: -shares[label])[:2]
+    said = " and ".join(f"{shares[each]:.0%} {each}" for each in largest if shares[each] >= 0.005)
+    text = f"Of the TTFT of these {len(stories)}: {said}."
+    missed = added["missed_s"] / added["total_s"]
+    if missed >= 0.005:
+        text += f" {missed:.0%} is prefill of tokens that another pod had."
+    return wrapped(text)
+
+
+def _cautions(documents: Sequence[Document]) -> list[str]:
+    """What could not be told of which runs."""
+    return [
+        line
+        for document in documents
+        if document["why_not"]
+        for line in wrapped(
+            f"note: {_run(document)}: only what its tables tell, since {document['why_not']}"
+        )
+    ]
+
+
+def _run(document: Document) -> str:
+    return f"{document['variant'] or document['scenario']}, seed {document['seed']}"
+
+
+def _place(name: str, story: Document, several: bool) -> str:
+    """How to call for one request."""
+    run = f"{name.rstrip('/')}/{story['variant']}/seed-{story['seed']}" if several else name
+    return f"{run} {story['request_id']}"
+
+
+# -- one request ----------------------------------------------------------------------------
+
+
+def _block(story: Document) -> list[str]:
+    """Everything about a request."""
+    variant = f"{story['variant']}, " if story["variant"] else ""
+    where = f" of session {story['session_id']}" if story["session_id"] else ""
+    lines = wrapped(
+        f"request {story['request_id']} ({variant}seed {story['seed']}): turn {story['turn']}"
+        f"{where}, {story['prompt_tokens']:,} prompt tokens"
+    )
+    lines.append(_outcome(story))
+    lines += _parts(story)
+    for retry in story["retries"]:
+        lines += wrapped(f"try {retry['try']}, sent at {retry['sent_s']:,.3f} s: {_answer(retry)}")
+    for failed in story["failed_attempts"]:
+        lines += wrapped(
+            f"{failed['backend']} did not serve it: {failed['error']} after "
+            f"{failed['end_s'] - failed['start_s']:.3f} s"
+        )
+    for hold in story["holds"]:
+        if hold["end_s"] is None or hold["end_s"] - hold["start_s"] >= LEAST_S:
+            lines += wrapped(_hold(hold))
+    for decision in story["decisions"]:
+        lines += _decided(decision, story)
+    return lines + _cache(story)
+
+
+def _outcome(story: Document) -> str:
+    if story["ttft_s"] is not None:
+        return (
+            f"TTFT {story['ttft_s']:.3f} s: arrived at {story['arrival_s']:,.3f} s, first token "
+            f"at {story['first_token_s']:,.3f} s"
+        )
+    reason = f" ({story['reason']})" if story["reason"] else ""
+    return (
+        f"no first token: {story['status']}{reason}, {story['state']} after "
+        f"{story['total_s']:.3f} s; arrived at {story['arrival_s']:,.3f} s"
+    )
+
+
+def _parts(story: Document) -> list[str]:
+    rows = []
+    for part in PARTS:
+        seconds = story["parts_s"][part.name]
+        if seconds >= LEAST_S:
+            share = f"{seconds / story['total_s']:.1%}"
+            rows.append([f"  {part.label}", f"{seconds:.3f} s", share, part.meaning])
+    return list(_aligned(rows, {0, 3})) if rows else []
+
+
+def _answer(retry: Document) -> str:
+    """What became of a try that was not the last."""
+    said = retry["http_status"] or "no answer"
+    reason = f" {retry['reason']}" if retry["reason"] else ""
+    return f"{said}{reason} after {retry['end_s'] - retry['sent_s']:.3f} s"
+
+
+def _hold(hold: Document) -> str:
+    """How long a pool held it, and what it did meanwhile."""
+    ends = hold["end_s"]
+    took = "to the end of the run" if ends is None else f"for {ends - hold['start_s']:.3f} s"
+    text = f"pool {hold['pool']} held it {took} for {hold['member']}"
+    swaps = [
+        f"from {swap['from_member'] or 'none'} to {swap['member']} at {swap['start_s']:,.3f} s"
+        f"{_phases(swap)}"
+        for swap in hold["swaps"]
+    ]
+    return f"{text}; swaps meanwhile: {', '.join(swaps)}" if swaps else text
+
+
+def _phases(swap: Document) -> str:
+    known = [
+        f"{name} {swap[f'{name}_s']:.1f} s"
+        for name in ("drain", "unload", "load")
+        if swap[f"{name}_s"] is not None
+    ]
+    return f" ({', '.join(known)})" if known else ""
+
+
+def _decided(decision: Document, story: Document) -> list[str]:
+    """A decision in words, and the pods as they were."""
+    lines = wrapped(f"sent at {decision['dispatch_s']:,.3f} s {decision['in_words']}")
+    if not decision["pods"]:
+        return lines
+    before = story["turn_before"]
+    rows = [["  pod", "in flight", "waiting", "running", "KV used", "held of prompt", ""]]
+    for pod in decision["pods"]:
+        marks = [
+            "sent here" if pod["pod"] == decision["pod"] else "",
+            "its home" if pod["pod"] == decision["home"] else "",
+            f"turn {before['turn']}" if before and before["pod"] == pod["pod"] else "",
+            "" if pod["ready"] else "not ready",
+        ]
+        rows.append(
+            [
+                f"  {pod['pod']}",
+                str(pod["in_flight"]),
+                str(pod["waiting"]),
+                str(pod["running"]),
+                f"{pod['kv_usage']:.0%}",
+                _tokens(pod["held_tokens"]),
+                ", ".join(filter(None, marks)),
+            ]
+        )
+    return [*lines, *_aligned(rows, {0, 6})]
+
+
+def _cache(story: Document) -> list[str]:
+    cache, cached = story["cache"], story["cached_tokens"]
+    if cached is None:
+        return []
+    prompt, computed = story["prompt_tokens"], story["computed_tokens"]
+    text = f"{cached:,} of {prompt:,} tokens were in the cache when it was admitted"
+    if computed is not None:
+        text += f", {computed:,} were computed"
+    if cache["missed_tokens"]:
+        text += (
+            f"; {cache['best_pod']} had {cache['held_elsewhere_tokens']:,}: "
+            f"{cache['missed_s']:.3f} s of its own prefill"
+        )
+    return wrapped(text)
+
+
+# -- cells ----------------------------------------------------------------------------------
+
+
+def _sum(story: Document, names: Iterable[str]) -> float:
+    return float(sum(story["parts_s"][name] for name in names))
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _tokens(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _of(part: int | None, whole: int) -> str:
+    return f"{_tokens(part)} of {whole:,}"
+
+
+def _decision(story: Document) -> str:
+    if story["outcome"] is None:
+        return "not placed"
+    placed = story["decisions"][-1]
+    reason = f" ({placed['reason']})" if placed["reason"] else ""
+    return f"{placed['outcome']}{reason} {story['pod']}"

@@ -1,0 +1,144 @@
+"""``podsim explain``: where the time to the first token of stored requests went."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sim.cli.stored import named_runs
+from sim.errors import UserError
+
+if TYPE_CHECKING:
+    from sim.results.stored import StoredRun
+
+DEFAULT_SLOWEST = 10
+
+
+@click.command("explain")
+@click.argument("run")
+@click.argument("requests", metavar="[REQUEST]...", nargs=-1, type=click.IntRange(min=0))
+@click.option(
+    "--slowest",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help=f"How many of the slowest requests to list; {DEFAULT_SLOWEST} when missing.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Worker processes for several runs; as many as cores when missing.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
+def command(
+    run: str, requests: tuple[int, ...], slowest: int | None, jobs: int | None, as_json: bool
+) -> None:
+    """Say where the time to the first token went, where caches were and who decided.
+
+    RUN is a stored run: a folder, or a name below results/runs such as
+    quickstart or quickstart/bounded-ring/seed-1. Of several variants each is
+    explained under its first seed: mean parts of TTFT over all requests and
+    over the slowest 5 %, then the slowest. A REQUEST is a request_id of one
+    run; everything about it is told. Runs are simulated once more for it and
+    must come to the same digest.
+    """
+    if requests and slowest is not None:
+        raise click.UsageError("--slowest lists the slowest, REQUEST says which: give only one")
+    runs = _chosen(run, requests)
+    number = slowest or DEFAULT_SLOWEST
+    documents = _explained(runs, requests, number, jobs)
+    stories = [story for document in documents for story in document["requests"]]
+    if not requests:
+        stories = sorted(stories, key=lambda story: -story["ttft_s"])[:number]
+        kept = {(each["variant"], each["request_id"]) for each in stories}
+        for document in documents:
+            document["requests"] = [
+                each
+                for each in document["requests"]
+                if (each["variant"], each["request_id"]) in kept
+            ]
+    if as_json:
+        click.echo(json.dumps({"runs": documents}, indent=2, allow_nan=False))
+        return
+    from sim.cli.explained import one_by_one, overview
+
+    click.echo(one_by_one(documents, stories) if requests else overview(documents, stories, run))
+
+
+def _chosen(name: str, requests: tuple[int, ...]) -> "list[StoredRun]":
+    """The runs that are meant: one, or the first seed of each variant of one scenario."""
+    found = named_runs(name)
+    scenarios = {run.scenario_hash: run for run in found}
+    if len(scenarios) > 1:
+        such = ", ".join(str(run.path.parent.parent) for run in list(scenarios.values())[:3])
+        raise UserError(f"{name}: runs of {len(scenarios)} scenarios; name one of them, as {such}")
+    first: dict[str, StoredRun] = {}
+    for run in found:
+        first.setdefault(run.variant, run)
+    chosen = list(first.values())
+    if requests and len(found) > 1:
+        numbers = " ".join(str(request) for request in requests)
+        raise UserError(
+            f"{name}: {len(found)} runs, each with requests of its own; name one of them, as "
+            f"podsim explain {chosen[0].path} {numbers}"
+        )
+    if len(found) > len(chosen):
+        click.echo(
+            f"{len(found)} runs; explained is the first seed of each variant, name another run "
+            f"as {found[-1].path}",
+            err=True,
+        )
+    return chosen
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One run to be explained, small enough to be sent to a worker process."""
+
+    run: "StoredRun"
+    requests: tuple[int, ...]
+    slowest: int
+
+    def __call__(self, on_tick: Callable[[float], None]) -> dict[str, Any]:
+        from sim.explain.api import explain, slowest_of
+        from sim.explain.document import document
+
+        result = self.run.read()
+        wanted = list(self.requests) or slowest_of(result, self.slowest)
+        return document(explain(result, wanted, on_tick=on_tick), wanted)
+
+
+def _explained(
+    runs: "list[StoredRun]", requests: tuple[int, ...], slowest: int, jobs: int | None
+) -> list[dict[str, Any]]:
+    """The documents of the runs, under a progress bar."""
+    from sim.cli.progress import progress_bar
+    from sim.runner import Progress, available_jobs
+    from sim.workers import run_all
+
+    tasks = [_Task(run, requests, slowest) for run in runs]
+    ends_s = [float(run.manifest["facts"]["end_s"]) for run in runs]
+    now_s = [0.0] * len(runs)
+    done: set[int] = set()
+    with progress_bar() as draw:
+
+        def tick(index: int, time_s: float) -> None:
+            now_s[index] = time_s
+            if draw is not None:
+                draw(Progress(len(done), len(runs), sum(now_s), sum(ends_s)))
+
+        def ended(index: int, _: Any) -> None:
+            done.add(index)
+            tick(index, ends_s[index])
+
+        workers = min(jobs or available_jobs(), len(tasks))
+        if workers > 1:
+            return run_all(tasks, workers, tick, ended)
+        documents = []
+        for index, task in enumerate(tasks):
+            documents.append(task(partial(tick, index)))
+            ended(index, None)
+        return documents
