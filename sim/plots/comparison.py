@@ -82,7 +82,7 @@ def draw_metric(
 
 def wording(key: str) -> str:
     """A metric's key as words: ``ttft_s.p95`` is ``TTFT p95``."""
-    parts = [re.sub("(?<!_per)_s$|_ratio$", "", part) for part in key.split(".")]
+    parts = [re.sub("(_per)?_s$|_ratio$", "", part) for part in key.split(".")]
     words = " ".join(parts).replace("_", " ").split()
     said = " ".join(word.upper() if word in _ACRONYMS else word for word in words)
     return said[:1].upper() + said[1:]

@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation
 
+from sim.plots.saving import Drawing
+
 WIDTH_IN: Final = 6.0
 HEIGHT_IN: Final = 4.0
 TITLE_PT: Final = 12.5
@@ -96,13 +98,13 @@ def looks(names: Sequence[str], colours: Sequence[str] = VARIANTS) -> dict[str, 
 
 def own_axes(width_in: float = WIDTH_IN, height_in: float = HEIGHT_IN) -> Axes:
     """Axes in a figure of their own."""
-    return Figure(figsize=(width_in, height_in), layout="constrained").add_subplot()
+    return Drawing(figsize=(width_in, height_in), layout="constrained").add_subplot()
 
 
 def panels(count: int, each_in: float, width_in: float = WIDTH_IN) -> list[Axes]:
     """Axes one below the other with one x axis, in a figure of their own."""
     engine = ConstrainedLayoutEngine(h_pad=0.06, hspace=0.0)
-    figure = Figure(figsize=(width_in, 1.4 + each_in * count), layout=engine)
+    figure = Drawing(figsize=(width_in, 1.4 + each_in * count), layout=engine)
     return list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
 
 

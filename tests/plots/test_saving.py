@@ -51,6 +51,20 @@ def test_each_format_is_what_it_says(form, magic):
     assert not any(word in content for word in (b"dc:date", b"CreationDate", b"Matplotlib v"))
 
 
+def test_a_notebook_shows_a_figure_without_pyplot():
+    """A cell would end in ``<Figure size 600x400>``, or need a magic word first."""
+    program = (
+        "import sys\n"
+        "from sim.plots import ttft_cdf\n"
+        "from tests.plots.tables import requests\n"
+        "from IPython.core.formatters import DisplayFormatter\n"
+        "data, _ = DisplayFormatter().format(ttft_cdf(requests([1.0, 2.0])).figure)\n"
+        "print('image/svg+xml' in data, 'matplotlib.pyplot' in sys.modules)\n"
+    )
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert child.stdout == "True False\n", child.stderr
+
+
 def test_words_stay_words():
     """Nobody could search, select or read aloud what is drawn as outlines."""
     assert b">time to first token, s (log scale)</text>" in as_bytes(
