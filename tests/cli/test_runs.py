@@ -223,8 +223,18 @@ def test_rm_needs_a_yes_where_nobody_can_be_asked(podsim, ran):
     assert len(folders()) == 4
 
 
-@pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 4), ("\n", 4), ("", 4)])
-def test_rm_asks_on_a_terminal(podsim, ran, monkeypatch: pytest.MonkeyPatch, answer, left):
+@pytest.mark.parametrize(
+    ("answer", "left", "said", "code"),
+    [
+        ("y\n", 0, "", 0),
+        ("n\n", 4, "nothing was removed\n", 0),
+        ("\n", 4, "nothing was removed\n", 0),
+        ("", 4, "interrupted\n", 130),
+    ],
+)
+def test_rm_asks_on_a_terminal(
+    podsim, ran, monkeypatch: pytest.MonkeyPatch, answer, left, said, code
+):
     """A user at a terminal would not be asked, or a mere Enter would delete."""
     from click.testing import CliRunner
 
@@ -233,7 +243,8 @@ def test_rm_asks_on_a_terminal(podsim, ran, monkeypatch: pytest.MonkeyPatch, ans
     monkeypatch.setattr(verb, "_is_terminal", lambda: True)
     result = CliRunner().invoke(main, ["runs", "rm", "tiny"], input=answer)
     assert "remove 4 runs for good?" in result.stderr
-    assert result.exit_code == (0 if left == 0 else 1)
+    assert result.stderr.endswith(said)
+    assert result.exit_code == code
     assert len(folders()) == left
 
 
