@@ -55,6 +55,21 @@ METRICS: Final[tuple[Metric, ...]] = (
         "requests that arrived before or after the window and are left out of figures over "
         "requests",
     ),
+    Metric(
+        "offered_requests_per_s",
+        "requests/s",
+        "none",
+        0.02,
+        "arrivals of the window per second from the first of them to the last, whatever became "
+        "of them; null when all come at once",
+    ),
+    Metric(
+        "completed_requests_per_s",
+        "requests/s",
+        "up",
+        0.02,
+        "requests completed inside the window / its length",
+    ),
     *spread(
         "ttft_s",
         "s",

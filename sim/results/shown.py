@@ -73,6 +73,8 @@ BEFORE_REASONS: Final = (
     Row("stream speed p50, tok/s", "stream_tokens_per_s.p50", 1),
     Row("stream speed p5, tok/s", "stream_tokens_per_s.p5", 1),
     Row("output, tok/s", "output_tokens_per_s"),
+    Row("offered, requests/s", "offered_requests_per_s", 2),
+    Row("completed, requests/s", "completed_requests_per_s", 2),
     percent("prompt cache hit", "prompt_cache_hit_ratio"),
     percent("spilled placements", "spill_ratio"),
 )

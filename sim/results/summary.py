@@ -42,6 +42,7 @@ def summarise(
     }
     summary: dict[str, Any] = {
         **_counts(requests, here),
+        **_rates(requests, window, here),
         **{
             quantity: spread(samples[quantity], figures)
             for quantity, figures in DISTRIBUTIONS.items()
@@ -83,6 +84,17 @@ def _counts(requests: RequestColumns, here: Mask) -> dict[str, Any]:
         "requests_cancelled": count(here & requests.were(Status.CANCELLED)),
         "requests_outside_window": count(~here),
         "error_ratio": ratio(rejected + failed, total),
+    }
+
+
+def _rates(requests: RequestColumns, window: Window, here: Mask) -> dict[str, Any]:
+    """What was asked for beside what was achieved: apart where a queue grows."""
+    arrivals_s = requests.arrival_s[here]
+    asked_over_s = float(np.ptp(arrivals_s)) if len(arrivals_s) else 0.0
+    answered = requests.were(Status.COMPLETED) & window.contains(requests.end_s)
+    return {
+        "offered_requests_per_s": ratio(len(arrivals_s) - 1, asked_over_s),
+        "completed_requests_per_s": window.per_s(count(answered)),
     }
 
 

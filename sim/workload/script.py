@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
@@ -29,27 +29,34 @@ from sim.kernel import Order, instant
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request, Status
-from sim.scenario.fields import Text, refuse
+from sim.scenario.fields import Duration, Text, real, refuse
 from sim.scenario.inputs import Inputs
 from sim.workload.client import Clients, ClientSpec
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
-from sim.workload.script_csv import read_rows
+from sim.workload.script_csv import Stamps, read_rows
 from sim.workload.script_rows import Row, check_rows, in_order, raise_faults, unserved
 
 
 class ScriptSpec(ClientSpec):
     """Requests one by one: ``rows`` here, or a CSV ``file`` with the same keys as columns.
 
-    ``unit`` is that of times in a file whose header does not say it. A row's
-    own ``priority`` goes before the workload's. Its ``cancel`` is the patience
-    of its user: of that and the workload's ``patience`` the shorter one counts.
+    ``unit`` is that of times in a file whose header does not say it. With
+    ``firstArrival`` its stamps count from the first of them, which is then, so
+    that they may be those of any clock. ``speed`` divides the gaps between
+    arrivals, not think times: 2 offers twice the load.
+
+    A row's own ``priority`` goes before the workload's. Its ``cancel`` is the
+    patience of its user: of that and the workload's ``patience`` the shorter
+    one counts.
     """
 
     kind: Literal["script"]
     rows: tuple[Row, ...] | None = None
     file: Text | None = None
     unit: Literal["s", "ms", "us"] | None = None
+    first_arrival: Duration | None = None
+    speed: Annotated[float, real(0.001, 1000.0)] = 1.0
     reuse_output: bool = True
 
     @model_validator(mode="after")
@@ -64,6 +71,14 @@ class ScriptSpec(ClientSpec):
             ]
             if self.unit is not None:
                 faults.append((("unit",), "only for a file; rows write their units"))
+            faults += [
+                ((key,), "only for a file; rows say when they come")
+                for key, given in (
+                    ("firstArrival", self.first_arrival is not None),
+                    ("speed", self.speed != 1.0),
+                )
+                if given
+            ]
             raise_faults("script", faults)
         return self
 
@@ -96,7 +111,8 @@ class ScriptSpec(ClientSpec):
         Raises ``ScenarioError``; ``source`` is that of rows written here.
         """
         if self.file is not None:
-            return read_rows(directory / self.file, self.unit, self.reuse_output, models)
+            stamps = Stamps(self.unit, self.first_arrival, self.speed)
+            return read_rows(directory / self.file, stamps, self.reuse_output, models)
         assert self.rows is not None
         faults = unserved(self.rows, models)
         if faults:
@@ -148,14 +164,22 @@ class Script:
                 turns[waited_for].follower = turns[waits]
         self._arrivals_s = iter([arrival_s for arrival_s, _, _ in self._due])
         self._open = len(rows)
-        self._counts = {"rows_out_of_order": order.moved, "rows_not_sent": 0}
+        self._counts = {
+            "rows_out_of_order": order.moved,
+            "rows_not_sent": 0,
+            "turns_at_fixed_times": sum(
+                turn.number > 1 and turn.row.think is None for turn in turns
+            ),
+        }
 
     def start(self) -> None:
         """Schedule the first arrival."""
         self._await_arrival()
 
     def counts(self) -> dict[str, int]:
-        """Rows that had to be sorted, rows never sent because the one before was not completed."""
+        """Rows that had to be sorted, rows never sent because the one before was not completed, and
+        later turns that come at their times whether the one before has ended or not.
+        """
         return self._counts
 
     def _turns(self, rows: Sequence[Row], sessions: dict[str, list[int]]) -> list[Turn]:

@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -39,12 +39,39 @@ RowCheck: TypeAlias = Callable[[Sequence[Row]], list[RowFault]]
 
 
 @dataclass(frozen=True)
+class Stamps:
+    """How times of a file are meant.
+
+    ``unit`` is that of columns that do not say theirs. Arrivals come ``speed``
+    times as fast; the first one is at ``first_s``, at its stamp if that is None.
+    """
+
+    unit: str | None = None
+    first_s: float | None = None
+    speed: float = 1.0
+
+    @property
+    def move(self) -> bool:
+        """Whether an arrival is not at its stamp."""
+        return self.first_s is not None or self.speed != 1.0
+
+
+@dataclass(frozen=True)
 class Column:
-    """One column: its header, the key it fills, and how many of its units make a second."""
+    """One column: its header, the key it fills, and how many of its units make a second.
+
+    ``base``, in its units, is what stands for ``start_s``.
+    """
 
     header: str
     key: str
     per_second: float = 1.0
+    base: float = 0.0
+    start_s: float = 0.0
+
+    def seconds(self, number: float) -> float:
+        """A time in this column."""
+        return (number - self.base) / self.per_second + self.start_s
 
 
 @dataclass(frozen=True)
@@ -56,7 +83,7 @@ class Line:
 
 
 def read_rows(
-    path: Path, unit: str | None, reuse_output: bool, models: Sequence[str] = ()
+    path: Path, stamps: Stamps, reuse_output: bool, models: Sequence[str] = ()
 ) -> tuple[Row, ...]:
     """The rows of the file; they may ask for ``models``, for any if there are none.
 
@@ -64,7 +91,7 @@ def read_rows(
     """
     text = read_text(path)
     reader = _Reader(str(path), text.split("\n"))
-    rows = reader.read(text, unit, lambda rows: check_rows(rows, reuse_output, models))
+    rows = reader.read(text, stamps, lambda rows: check_rows(rows, reuse_output, models))
     if reader.faults:
         raise ScenarioError(sorted(reader.faults))
     return rows
@@ -78,16 +105,18 @@ class _Reader:
         self._source = source
         self._lines = lines
 
-    def read(self, text: str, unit: str | None, check: RowCheck) -> tuple[Row, ...]:
+    def read(self, text: str, stamps: Stamps, check: RowCheck) -> tuple[Row, ...]:
         lines = self._split(text)
         header = next(lines, None)
         if header is None:
             self._fault(0, 0, "", "is empty; it needs a header and at least one row")
             return ()
-        columns = self._columns(header, unit)
+        columns = self._columns(header, stamps.unit)
         body = list(lines)
         if not body and not self.faults:
             self._fault(header.number, 0, "", "has a header but no rows; at least one is needed")
+        if stamps.move:
+            columns = self._moved(columns, body, stamps)
         if self.faults:
             return ()
         read = [(line, self._row(line, columns)) for line in body]
@@ -154,6 +183,26 @@ class _Reader:
         self._fault(header.number, index, name, f"unknown column{suggestion(name, HEADERS)}")
         return None
 
+    def _moved(self, columns: list[Column], body: list[Line], stamps: Stamps) -> list[Column]:
+        """The columns, that of arrivals with another beginning and speed."""
+        index = next((i for i, column in enumerate(columns) if column.key == "arrival"), None)
+        if index is None:
+            return columns
+        written = [(line, line.cells[index]) for line in body if len(line.cells) == len(columns)]
+        for line, cell in written:
+            if cell and not NUMBER.fullmatch(cell):
+                message = (
+                    f"must be a bare number where firstArrival or speed moves it; got {cell!r}"
+                )
+                self._fault(line.number, index, columns[index].header, message)
+        if self.faults:
+            return columns
+        arrivals = replace(columns[index], per_second=columns[index].per_second * stamps.speed)
+        if stamps.first_s is not None:
+            base = min((float(cell) for _, cell in written if cell), default=0.0)
+            arrivals = replace(arrivals, base=base, start_s=stamps.first_s)
+        return [*columns[:index], arrivals, *columns[index + 1 :]]
+
     def _row(self, line: Line, columns: Sequence[Column]) -> Row | None:
         if len(line.cells) != len(columns):
             found = f"has {len(line.cells)} values, the header names {len(columns)} columns"
@@ -198,7 +247,7 @@ def _value(column: Column, cell: str) -> Any:
         return cell  # with a unit of its own, or a fault
     number = float(cell)
     if column.key in TIMES:
-        return number / column.per_second
+        return column.seconds(number)
     return int(number) if number.is_integer() else number
 
 

@@ -12,13 +12,19 @@ WINDOW = {"measure": "300s"}
 
 
 def sessions(scenario: dict[str, Any], seed: int) -> dict[str, list[tuple[Any, ...]]]:
-    """Per session the prompt and output lengths, in turn order, and its think times."""
+    """Per session the prompt and output lengths, in turn order, and the think times before.
+
+    Before the first turn of an agent's first session stands its arrival: nothing can shift it.
+    """
     table = sim.run(scenario, seeds=(seed,)).runs[0].requests
     found = {}
     for session, rows in table.sort_values(["session_id", "turn"]).groupby("session_id"):
-        gaps = (rows.arrival_s - rows.end_s.shift()).round(6).tolist()
-        lengths = zip(rows.prompt_tokens.tolist(), [*gaps[1:], None])
-        found[str(session)] = list(lengths)
+        gaps_s = (rows.arrival_s - rows.end_s.shift()).round(6).tolist()
+        begins_s = float(rows.arrival_s.iloc[0]) if str(session).endswith("/0") else None
+        outputs = rows.output_tokens.fillna(-1).tolist()  # unknown of the last turn, at most
+        found[str(session)] = list(
+            zip(rows.prompt_tokens.tolist(), outputs, [begins_s, *gaps_s[1:]], strict=True)
+        )
     return found
 
 

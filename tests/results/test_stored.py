@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from sim.errors import UserError
-from sim.results import arrow
+from sim.results import arrow, stored
 from sim.results.places import MANIFEST, PREVIOUS, SUMMARY
 from sim.results.store import Origin, read, write
 from sim.results.stored import Found, found_runs, stored_runs
@@ -156,6 +156,25 @@ def test_lists_while_runs_are_replaced_are_complete(tmp_path: Path) -> None:
         writer.join()
     assert {tuple(run.seed for run in found.runs) for found in lists} == {(1, 2)}
     assert {found.unreadable for found in lists} == {()}
+
+
+def test_a_run_that_is_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list beside a running podsim would lack a run that was there before and after."""
+    path = keep(tmp_path)
+    reading = stored.read_manifest
+
+    def too_late(run: Path) -> dict:
+        monkeypatch.setattr(stored, "read_manifest", reading)
+        path.rename(path.with_name(f"{PREVIOUS}{path.name}"))
+        return reading(run)
+
+    monkeypatch.setattr(stored, "read_manifest", too_late)
+    assert seeds(tmp_path) == [1]
+    (run,) = stored_runs(tmp_path)
+    path.rename(path.with_name(f"{PREVIOUS}{path.name}"))
+    assert run.summary()["requests"] == 1
 
 
 def test_links_are_followed_and_no_run_counts_twice(tmp_path: Path) -> None:

@@ -276,3 +276,42 @@ def test_a_file_that_is_not_there_is_said_so(tmp_path):
     assert spec.files() == ("missing.csv",)
     with pytest.raises(ScenarioError, match=r"missing\.csv: cannot be read: no such file"):
         run({"bug": (Script, spec)}, directory=tmp_path)
+
+
+EPOCH = "".join(f"{1_700_000_000_000 + stamp},10,1\n" for stamp in range(0, 10_000, 1000))
+
+
+def test_stamps_of_any_clock_count_from_the_first(play):
+    """C69: if this fails, a trace with the time of day starts after fifty years, or loses gaps to
+    rounding."""
+    ran = play(f"arrival_ms,promptTokens,outputTokens\n{EPOCH}", firstArrival="5s")
+    assert ran.arrivals() == [5.0 + second for second in range(10)]
+    ran = play("arrival_s,promptTokens,outputTokens\n3,1,1\n-2,1,1\n0,1,1\n", firstArrival=0)
+    assert ran.arrivals() == [0.0, 2.0, 5.0]
+
+
+@pytest.mark.parametrize(("speed", "last_s"), [(1, 9.0), (2, 4.5), (0.5, 18.0)])
+def test_a_speed_divides_gaps_and_no_think_times(play, speed, last_s):
+    """C69: if this fails, twice the load is half of it, or users think faster, too."""
+    stamps = "".join(f"{second},,,10,1\n" for second in range(10))
+    ran = play(f"{HEADER}{stamps}", speed=speed)
+    assert ran.arrivals()[-1] == last_s
+    ran = play(f"{HEADER}4,,a,100,50\n6,,b,100,50\n,5,a,200,50\n", speed=speed, firstArrival="1s")
+    first, second, third = ran.requests
+    assert (first.arrival_s, second.arrival_s) == (1.0, 1.0 + 2 / speed)
+    assert third.arrival_s - first.end_s == 5.0
+
+
+@pytest.mark.parametrize("keys", [{"speed": 2}, {"firstArrival": 0}])
+def test_a_stamp_that_cannot_be_moved_is_refused(faults, keys):
+    """If this fails, one row of a trace stays where it was and all others move."""
+    assert faults("arrival_s,promptTokens,outputTokens\n0,1,1\n5s,1,1\nsoon,1,1\n", **keys) == [
+        "3:1: arrival_s: must be a bare number where firstArrival or speed moves it; got '5s'",
+        "4:1: arrival_s: must be a bare number where firstArrival or speed moves it; got 'soon'",
+    ]
+
+
+def test_rows_of_the_wrong_length_are_said_so_with_moved_stamps_too(faults):
+    """If this fails, a short row in a moved trace is a traceback."""
+    text = "arrival_s,promptTokens,outputTokens\n0\n5,1,1\n"
+    assert faults(text, firstArrival=0) == ["2:1: has 1 values, the header names 3 columns"]

@@ -141,8 +141,18 @@ def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     if not yes:
         if not _is_terminal():
             raise UserError("nothing was removed: give --yes where nobody can be asked")
-        click.confirm(f"remove {_counted(len(whole) + len(torn))} for good?", abort=True, err=True)
+        if not _agreed(f"remove {_counted(len(whole) + len(torn))} for good?"):
+            click.echo("nothing was removed", err=True)
+            return
     _remove([*(run.path for run in whole), *(each.path for each in torn)])
+
+
+def _agreed(question: str) -> bool:
+    """The answer of whoever is at the terminal; to leave without one is to interrupt."""
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _is_terminal() -> bool:
