@@ -16,6 +16,13 @@ TTFT: Final = "ttft_s.p95"
 BY_WORKLOAD: Final = "by_workload."
 MOST: Final = 4
 """Figures on the first screen."""
+NAMES: Final = {
+    "slo_attainment": "Requests within the SLO",
+    "error_ratio": "Error rate",
+    "prompt_cache_hit_ratio": "Prompt cache hit rate",
+    "output_tokens_per_s": "Output",
+}
+"""What figures of the first screen are called where the label of their row is no name."""
 BETTER: Final = {"up": "higher is better", "down": "lower is better", "none": ""}
 
 
@@ -56,6 +63,7 @@ def name_of(row: Row) -> tuple[str, str]:
     label, _, unit = row.label.strip().rpartition(", ")
     if not label:
         label, unit = unit, ""
+    label = NAMES.get(row.key, label)
     if row.key.startswith(BY_WORKLOAD):
         label = f"{label} of {row.key.removeprefix(BY_WORKLOAD).partition('.')[0]}"
     return label, unit
@@ -110,6 +118,7 @@ def _end(figure: Mapping[str, Any]) -> float:
 def _finding(study: Study, row: Row, known: Mapping[str, Mapping[str, Any]]) -> str:
     """A sentence on who stands where, and whether the seeds bear it out."""
     title, unit = name_of(row)
+    title = f"{title[0].upper()}{title[1:]}"
     better = metric(row.key).better
     if len(known) < len(study.variants):
         missing = [study.called(name) for name in study.variants if name not in known]

@@ -4,11 +4,10 @@ Drawings of all variants are over all their runs, drawings of one variant are of
 its first run. Their titles and notes are set as text of the page.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Sheet
 from matplotlib.text import Annotation
@@ -19,6 +18,7 @@ from sim.plots.material import Material
 from sim.plots.placement import session_map, spills_by_reason
 from sim.plots.pods import kv_usage_over_time, load_over_time
 from sim.plots.pools import pool_timeline, residence
+from sim.plots.style import INK, TEXT_PT
 from sim.report import findings
 from sim.report.drawing import svg
 from sim.report.selection import Study
@@ -30,6 +30,8 @@ WIDTH_IN: Final = 3.9
 HEIGHT_IN: Final = 3.1
 ROW_IN: Final = 0.34
 """What a further row of bars takes."""
+MOST_COLUMNS: Final = 4
+"""Columns of a legend."""
 MOST_OPEN: Final = 4
 """Variants whose own drawings are seen at once; those of further ones are folded away."""
 
@@ -97,13 +99,12 @@ def _drawn(anchor: str, sketches: Iterator[_Sketch]) -> tuple[Figure, ...]:
 def _figure(anchor: str, sketch: _Sketch) -> Figure:
     sheet = Sheet(figsize=(WIDTH_IN, sketch.height_in), layout="constrained")
     axes = sketch.draw(sheet.add_subplot())
-    note = _taken_note(axes)
-    return Figure(
-        anchor, sketch.title, sketch.caption, note, svg(sheet, anchor, sketch.caption)
-    )
+    note = _taken_note(axes, sketch.title)
+    _place_legend(sheet, axes)
+    return Figure(anchor, sketch.title, sketch.caption, note, svg(sheet, anchor, sketch.caption))
 
 
-def _taken_note(axes: Axes) -> str:
+def _taken_note(axes: Axes, title: str) -> str:
     """Take title and note off the axes, since the page sets them as text; returns the note."""
     axes.set_title("", loc="left")
     notes = [
@@ -114,12 +115,37 @@ def _taken_note(axes: Axes) -> str:
     said = " ".join(" ".join(note.get_text() for note in notes).split())
     for note in notes:
         note.remove()
+    said = said.removeprefix(title).lstrip("; ")  # which run it is stands above
     return f"{said[0].upper()}{said[1:]}." if said else ""
 
 
-def _of_all(
-    study: Study, material: Material, comparison: Mapping[str, Any]
-) -> Iterator[_Sketch]:
+def _place_legend(sheet: Sheet, axes: Axes) -> None:
+    """Move the legend below everything, in as many columns as the sheet is wide enough for."""
+    there = axes.get_legend()
+    if there is None:
+        return
+    handles = [handle for handle in there.legend_handles if handle is not None]
+    labels = [text.get_text() for text in there.get_texts()]
+    there.remove()
+    for columns in range(min(len(labels), MOST_COLUMNS), 0, -1):
+        legend = sheet.legend(
+            handles,
+            labels,
+            loc="outside lower left",
+            ncols=columns,
+            fontsize=TEXT_PT,
+            labelcolor=INK,
+            frameon=False,
+            handlelength=2.2,
+            columnspacing=1.2,
+        )
+        sheet.draw_without_rendering()
+        if columns == 1 or legend.get_window_extent().width <= sheet.bbox.width:
+            return
+        legend.remove()
+
+
+def _of_all(study: Study, material: Material, comparison: Mapping[str, Any]) -> Iterator[_Sketch]:
     """What is seen best with all variants in one drawing."""
     window_s = material.window_s
     yield _Sketch(
@@ -226,5 +252,3 @@ def _place(study: Study, run: RunResult) -> int:
 
 def _titled(study: Study, run: RunResult) -> str:
     return f"{study.called(run.variant)}, seed {run.seed}"
-
-

@@ -1,6 +1,6 @@
 """What is seen in each drawing, in one sentence with its numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,18 +34,24 @@ def of_hits(study: Study, comparison: Mapping[str, Any]) -> str:
 
 
 def of_spills(study: Study, comparison: Mapping[str, Any]) -> str:
-    """How much was sent away, and why most often."""
-    shares = _by_variant(study, comparison, SPILLED, " %")
-    total = {
+    """How much was sent away, why most often, and where nothing can be."""
+    with_home = {run.variant: run.facts.has_home for run in study.results}
+    homes = [name for name in study.variants if with_home[name]]
+    homeless = [study.called(name) for name in study.variants if not with_home[name]]
+    times = {
         key.removeprefix(REASONS): sum(figure["mean"] or 0.0 for figure in figures.values())
         for key, figures in comparison.items()
         if key.startswith(REASONS)
     }
-    counted = {reason: times for reason, times in total.items() if times}
-    why = f", most often for the reason {max(counted, key=lambda key: counted[key])}"
-    return f"The share of placements that spilled away from their home is {shares}" + (
-        f"{why}." if counted else "."
+    said = (
+        "The share of placements that spilled away from their home is "
+        f"{_by_variant(study, comparison, SPILLED, ' %', homes)}"
     )
+    if any(times.values()):
+        said += f"; the reason is {max(times, key=lambda reason: times[reason])} most often"
+    if homeless:
+        said += f" (the policy of {listed(homeless)} knows no home)"
+    return f"{said}."
 
 
 @dataclass(frozen=True)
@@ -83,9 +89,9 @@ def of_kv_usage(run: RunResult) -> str:
     """How full the caches are of what cannot be evicted."""
     usage = run.summary["kv_usage"]
     return (
-        f"Requests hold {usage['mean']:.1%} of the KV blocks on average over all polls of the "
-        f"window, and less than {usage['p95']:.1%} in 95 % of them."
-    ).replace("%", " %").replace("  %", " %")
+        f"Requests hold {_share(usage['mean'])} of the KV blocks on average over all polls of the "
+        f"window, and less than {_share(usage['p95'])} in 95 % of them."
+    )
 
 
 def of_pool(run: RunResult, pool: str) -> str:
@@ -118,7 +124,7 @@ class Stays:
         frame = frame.sort_values(["session_id", "arrival_s"], kind="stable")
         same = (frame["session_id"] == frame["session_id"].shift()).to_numpy()
         elsewhere = same & (frame["pod"] != frame["pod"].shift()).to_numpy()
-        sessions, first = np.unique(frame["session_id"].to_numpy(str), return_index=True)
+        _, first = np.unique(frame["session_id"].to_numpy(str), return_index=True)
         turns = np.diff([*first, len(frame)])
         began_s = numbers(frame, "arrival_s")[first]
         moves = np.add.reduceat(elsewhere.astype(int), first) if len(first) else np.zeros(0, int)
@@ -144,25 +150,25 @@ def of_sessions(stays: Stays) -> str:
     )
 
 
-def _by_variant(study: Study, comparison: Mapping[str, Any], row: Row, unit: str) -> str:
+def _by_variant(
+    study: Study,
+    comparison: Mapping[str, Any],
+    row: Row,
+    unit: str,
+    variants: Sequence[str] | None = None,
+) -> str:
     """The figure of each variant in words; of many variants the two ends."""
-    figures = comparison[row.key]
-    seeds = study.seeds
-    known = [name for name in study.variants if figures[name]["n"] == len(seeds[name])]
+    names = study.variants if variants is None else variants
+    figures, seeds = comparison[row.key], study.seeds
+    known = [name for name in names if figures[name]["n"] == len(seeds[name])]
     values = {name: f"{row.number(figures[name]['mean'])}{unit}" for name in known}
-    if len(study.variants) == 1:
-        return values[known[0]] if known else "an unknown time"
-    if len(study.variants) <= FEW:
-        return listed(
-            f"{values.get(name, 'unknown')} ({study.called(name)})" for name in study.variants
-        )
-    if not known:
-        return "unknown"
-    low, high = (
-        pick(known, key=lambda name: figures[name]["mean"]) for pick in (min, max)
-    )
+    if len(study.variants) == 1 or not known:
+        return values[known[0]] if known else "unknown"
+    if len(names) <= FEW:
+        return listed(f"{values.get(name, 'unknown')} ({study.called(name)})" for name in names)
+    low, high = (pick(known, key=lambda name: figures[name]["mean"]) for pick in (min, max))
     ends = f"{values[low]} ({study.called(low)}) to {values[high]} ({study.called(high)})"
-    unknown = len(study.variants) - len(known)
+    unknown = len(names) - len(known)
     return f"{ends}, unknown of {unknown} variants" if unknown else ends
 
 

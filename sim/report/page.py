@@ -8,7 +8,6 @@ from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from sim.report.answers import Answer, answers, name_of
 from sim.report.figures import Group, groups
@@ -82,7 +81,7 @@ def report(runs: Sequence[StoredRun], title: str | None = None) -> str:
     return environment.from_string(_packaged("page.html")).render(
         title=title or ", ".join(dict.fromkeys(study.name for study in found)),
         sections=sections,
-        style=Markup(style),
+        style=style,
         style_hash=b64encode(sha256(style.encode()).digest()).decode(),
         podsim="; ".join(dict.fromkeys(section.recipe.podsim for section in sections)),
     )
@@ -134,9 +133,7 @@ def _replication(study: Study) -> str:
     return "Means over the seeds of each variant ± half-width of the 95 % t interval"
 
 
-def _tables(
-    study: Study, comparison: Mapping[str, Any], rows: Sequence[Row]
-) -> Iterator[Table]:
+def _tables(study: Study, comparison: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Table]:
     """The rows of the terminal, in as many tables of like width as the variants need."""
     seeds = study.seeds
     count = -(-len(study.variants) // COLUMNS)
@@ -148,7 +145,9 @@ def _tables(
             tuple(
                 TableRow(
                     row.label.strip(),
-                    tuple(row.written(comparison[row.key][name], len(seeds[name])) for name in names)
+                    tuple(
+                        row.written(comparison[row.key][name], len(seeds[name])) for name in names
+                    )
                     if row.key
                     else (),
                 )
@@ -190,8 +189,8 @@ def _method(study: Study) -> Iterator[str]:
     yield (
         "KV usage and requests in flight are means over the polls of the pods, one every "
         f"{' or '.join(polls)}: averages over time as sampled, not over arrivals or engine steps. "
-        "The prompt cache hit rate is weighted by tokens. Rates per second are counts in the window "
-        "divided by its length."
+        "The prompt cache hit rate is weighted by tokens. Rates per second are counts in the "
+        "window divided by its length."
     )
     yield (
         "A request that has no first token when the run ends counts as later than all others; a "
