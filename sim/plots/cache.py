@@ -62,19 +62,12 @@ def hit_rate_over_time(
         seeds = max(seeds, len(curves))
         if 1 < len(curves) <= MOST_SEEDS:
             for curve in curves:
-                ax.plot(middles_s, curve, color=look.colour, linewidth=0.7, alpha=0.35)
-        ax.plot(
-            middles_s,
-            mean_of(curves),
-            color=look.colour,
-            linestyle=look.dash,
-            linewidth=2.0,
-            label=shown(variant),
-        )
+                ax.plot(middles_s, curve, **look.thin)
+        ax.plot(middles_s, mean_of(curves), label=shown(variant), **look.line())
     if not seeds:
         style.nothing(ax, "no request was admitted")
     shaded = shade_outside(ax, window_s, float(edges_s[-1]))
-    style.dress(ax, time_axis(ax, 0.0, float(edges_s[-1])), "cached share of prompt tokens, %")
+    style.dress(ax, time_axis(ax, 0.0, float(edges_s[-1])), "cached prompt tokens, %")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
     low, high = ax.get_ylim()
     ax.set_ylim(max(0.0, low), min(1.0, high) if seeds else 1.0)

@@ -1,5 +1,6 @@
 """Figures over runs: one value per run, means and t intervals over the seeds."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -55,14 +56,7 @@ def draw_metric(
     for row, (variant, look) in enumerate(style.looks(order).items()):
         value = found.get(variant, {"mean": None, "low": None, "high": None, "n": 0})
         if value["mean"] is None:
-            ax.annotate(
-                "not known",
-                (0.02, row),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize=style.TEXT_PT - 1.0,
-                color=style.FAINT,
-            )
+            style.beside(ax, row, "no value")
             continue
         sides = None
         if value["low"] is not None:
@@ -78,11 +72,9 @@ def draw_metric(
             capsize=3.5,
         )
     style.dress(ax, unit_of(key), grid="x")
-    ax.set_yticks(range(len(order)), [shown(variant) for variant in order])
-    ax.set_ylim(max(len(order), 1) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0.0)
+    style.name_rows(ax, [shown(variant) for variant in order])
     ax.margins(x=0.08)
-    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     scale = 100.0 if percent else 1.0
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * scale:,g}"))
     return max((int(value["n"]) for value in found.values()), default=0)
@@ -90,7 +82,7 @@ def draw_metric(
 
 def wording(key: str) -> str:
     """A metric's key as words: ``ttft_s.p95`` is ``TTFT p95``."""
-    parts = [part.removesuffix("_ratio").removesuffix("_s") for part in key.split(".")]
+    parts = [re.sub("(?<!_per)_s$|_ratio$", "", part) for part in key.split(".")]
     words = " ".join(parts).replace("_", " ").split()
     said = " ".join(word.upper() if word in _ACRONYMS else word for word in words)
     return said[:1].upper() + said[1:]
@@ -118,7 +110,12 @@ def sweep_lines(
     unless it is None, ``by``. At each point the mean over the runs with a 95 %
     t interval; a run in which the figure is null is left out of it. A parameter
     that is no number has its values at equal distances, in the order of the rows.
+    Raises ``ValueError`` for several rows of one seed at one place: they are
+    points of another parameter, of which one value must be chosen first.
     """
+    keys = [key for key in (x, by, "seed") if key is not None]
+    if "seed" in frame and frame.duplicated(keys).any():
+        raise ValueError(f"several rows for one {', '.join(keys)}: choose one value of the others")
     ax = ax or style.own_axes()
     at = _positions(ax, frame[x])
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
@@ -136,13 +133,11 @@ def sweep_lines(
             [place for place, _ in known],
             means,
             yerr=np.nan_to_num(np.vstack([means - lows, highs - means])),
-            color=look.colour,
-            linestyle=look.dash,  # type: ignore[arg-type]
             marker=look.marker,
             markersize=5.5,
-            linewidth=1.8,
             capsize=3.0,
             label=shown(str(name)),
+            **look.line(1.8),
         )
     style.dress(ax, x_label or x, y_label or _labelled(metric))
     if not len(frame):

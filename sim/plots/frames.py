@@ -88,7 +88,8 @@ def bin_width_s(span_s: float, most: int) -> float:
 def bin_edges(end_s: float, most: int) -> Floats:
     """Edges of bins of round width from 0 to the first at or after ``end_s``."""
     width_s = bin_width_s(end_s, most)
-    return np.arange(max(1, int(np.ceil(end_s / width_s))) + 1) * width_s
+    bins = max(1, int(np.ceil(end_s / width_s)))
+    return np.arange(bins + 1, dtype=np.float64) * width_s
 
 
 def bin_sums(times_s: Floats, values: Floats, edges_s: Floats) -> Floats:
@@ -101,7 +102,9 @@ def bin_sums(times_s: Floats, values: Floats, edges_s: Floats) -> Floats:
 
 def quotient(parts: Floats, wholes: Floats) -> Floats:
     """Part / whole in each place; NaN of nothing."""
-    return np.divide(parts, wholes, out=np.full(len(wholes), np.nan), where=wholes > 0.0)
+    found = np.full(len(wholes), np.nan)
+    np.divide(parts, wholes, out=found, where=wholes > 0.0)
+    return found
 
 
 def mean_of(curves: Sequence[Floats]) -> Floats:

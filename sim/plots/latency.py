@@ -63,9 +63,9 @@ def ttft_cdf(
         curves = [percentile_curve(sample) for sample in samples]
         if 1 < len(curves) <= MOST_SEEDS:
             for curve in curves:
-                ax.plot(curve, LEVELS, color=look.colour, linewidth=0.7, alpha=0.35)
+                ax.plot(curve, LEVELS, **look.thin)
         mean = np.mean(curves, axis=0)
-        ax.plot(mean, LEVELS, color=look.colour, linestyle=look.dash, lw=2.0, label=shown(variant))
+        ax.plot(mean, LEVELS, label=shown(variant), **look.line())
         positive = mean[mean > 0.0]
         slowest = max([slowest, *positive])
         fastest = min([fastest, *positive])
@@ -78,7 +78,7 @@ def ttft_cdf(
         "Time to first token",
         window_told(window_s),
         _seeds_told(seeds),
-        f"up to {censored:.1%} had no first token when a run ended: curves end below 100 %"
+        f"up to {censored * 100:.1f} % had no first token when a run ended: curves end below 100 %"
         if censored
         else "",
     )
@@ -95,7 +95,18 @@ def _seeds_told(seeds: int) -> str:
 
 def _scales(ax: Axes, fastest_s: float, slowest_s: float) -> None:
     ax.set_ylim(0.0, 1.0)
-    ax.yaxis.set_major_locator(FixedLocator([0.0, 0.25, 0.5, 0.75, 0.95]))
+    ax.axhline(0.95, color=style.FAINT, linewidth=0.8, linestyle=(0, (3.0, 3.0)), zorder=1)
+    ax.annotate(
+        "p95",
+        (1.0, 0.95),
+        xycoords="axes fraction",
+        xytext=(3.0, 0.0),
+        textcoords="offset points",
+        va="center",
+        fontsize=style.NOTE_PT,
+        color=style.FAINT,
+    )
+    ax.yaxis.set_major_locator(FixedLocator([0.0, 0.25, 0.5, 0.75, 1.0]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
     if slowest_s <= 0.0:
         return
@@ -120,15 +131,18 @@ def ttft_parts(
     """What the time to first token of each row is made of, as stacked bars.
 
     The index of ``parts`` names the bars, from the top down; each column is a
-    part in seconds, stacked in the order of the columns. ``names`` are what the
-    legend calls them; without, the columns without their unit.
+    part in seconds, stacked in the order of the columns; one that is 0 in all
+    rows is left out, the others keep their colours. ``names`` are what the
+    legend calls the columns; without, the columns without their unit.
     """
     ax = ax or style.own_axes(height_in=1.9 + 0.28 * max(1, len(parts)))
-    called = list(names or (str(column).removesuffix("_s") for column in parts.columns))
+    called = list(names or map(_plain, parts.columns))
     rows = np.arange(len(parts))
     left = np.zeros(len(parts))
     for column, (name, look) in zip(parts.columns, style.looks(called, style.PARTS).items()):
         width = np.nan_to_num(numbers(parts, str(column)))
+        if not width.any():
+            continue
         ax.barh(
             rows,
             width,
@@ -141,13 +155,15 @@ def ttft_parts(
             label=name,
         )
         left = left + width
-    ax.set_yticks(rows, [str(label) for label in parts.index])
-    ax.set_ylim(max(len(parts), 1) - 0.5, -0.5)
     ax.set_xlim(0.0, left.max(initial=0.0) * 1.02 or 1.0)
     style.dress(ax, "time to first token, s", grid="x")
-    ax.tick_params(axis="y", length=0.0)
+    style.name_rows(ax, [str(label) for label in parts.index])
     if not len(parts):
         style.nothing(ax, "no requests")
     style.title(ax, "Where the time to first token went")
     style.legend(ax)
     return ax
+
+
+def _plain(column: object) -> str:
+    return str(column).removesuffix("_s").replace("_", " ")

@@ -1,6 +1,7 @@
 """Figures of where requests were sent."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -19,14 +20,20 @@ from sim.plots.frames import (
     variants_of,
     within,
 )
+from sim.plots.style import Notes
 from sim.plots.timeaxis import time_axis
-from sim.request import DIRECT, Outcome
+from sim.request import DIRECT, Outcome, Reason
 from sim.stats import Interval, t_interval
 
 AWAY: Final = (Outcome.SPILL, Outcome.MIGRATED)
+KNOWN: Final = (
+    *(f"{Outcome.SPILL}: {why}" for why in (Reason.BOUND, Reason.WAITING, Reason.KV_FULL)),
+    *(f"{outcome}: {Reason.NOT_READY}" for outcome in AWAY),
+)
+"""What podsim's own policies say; each has its colour, whichever of them occur."""
 NO_HOME: Final = frozenset((Outcome.PLACED, Outcome.UNKEYED))
 """What a policy that knows no home says of its placements."""
-MOST_SESSIONS: Final = 40
+MOST_SESSIONS: Final = 30
 MOST_COLOURS: Final = len(style.PODS)
 GREYS: Final = ("#6e6e6e", "#b9b9b9")
 
@@ -69,8 +76,8 @@ def spills_by_reason(
     }
     ax = ax or style.own_axes(height_in=2.0 + 0.42 * max(1, len(order)))
     _bars(ax, shares)
-    style.dress(ax, "share of the router's placements, %", grid="x")
-    ax.tick_params(axis="y", length=0.0)
+    style.dress(ax, "share of placements, %", grid="x")
+    style.name_rows(ax, [shown(variant) for variant in order])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
     seeds = max((len(runs) for runs in shares.values()), default=0)
     style.title(
@@ -79,7 +86,7 @@ def spills_by_reason(
         _window_told(window_s),
         f"mean of {seeds} seeds with the 95 % t interval of the whole" if seeds > 1 else "",
     )
-    style.legend(ax)
+    style.legend(ax, least=1)
     return ax
 
 
@@ -91,10 +98,12 @@ def _window_told(window_s: Span | None) -> str:
 
 
 def _bars(ax: Axes, shares: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
-    reasons = sorted({reason for runs in shares.values() for run in runs for reason in run})
+    found = {reason for runs in shares.values() for run in runs for reason in run}
     at = np.arange(len(shares))
     left = np.zeros(len(shares))
-    for reason, look in style.looks(reasons, style.PARTS).items():
+    for reason, look in style.looks((*KNOWN, *sorted(found - set(KNOWN))), style.PARTS).items():
+        if reason not in found:
+            continue
         width = np.array(
             [
                 float(np.mean([run.get(reason, 0.0) for run in runs])) if runs else 0.0
@@ -114,20 +123,18 @@ def _bars(ax: Axes, shares: Mapping[str, Sequence[Mapping[str, float]]]) -> None
         )
         left = left + width
     ends = [_whole(ax, row, runs) for row, runs in enumerate(shares.values())]
-    ax.set_yticks(at, [shown(variant) for variant in shares])
-    ax.set_ylim(max(len(shares), 1) - 0.5, -0.5)
     ax.set_xlim(0.0, max(ends, default=0.0) * 1.06 or 0.01)
 
 
 def _whole(ax: Axes, row: int, runs: Sequence[Mapping[str, float]]) -> float:
     """The interval of a whole bar, or why there is none; returns how far it reaches."""
     if not runs:
-        _say(ax, row, 0.0, "knows no home")
+        style.beside(ax, row, "knows no home")
         return 0.0
     found: Interval = t_interval([sum(run.values()) for run in runs])
     assert found.mean is not None
     if found.mean == 0.0:
-        _say(ax, row, 0.0, "none")
+        style.beside(ax, row, "none")
     if found.low is None or found.high is None or found.mean == 0.0:
         return found.mean
     low = max(0.0, found.low)
@@ -140,18 +147,6 @@ def _whole(ax: Axes, row: int, runs: Sequence[Mapping[str, float]]) -> float:
         capsize=3.0,
     )
     return found.high
-
-
-def _say(ax: Axes, row: int, x: float, words: str) -> None:
-    ax.annotate(
-        words,
-        (x, row),
-        xytext=(5.0, 0.0),
-        textcoords="offset points",
-        va="center",
-        fontsize=style.TEXT_PT - 1.0,
-        color=style.FAINT,
-    )
 
 
 def session_map(
@@ -176,26 +171,32 @@ def session_map(
     ax = ax or style.own_axes(height_in=4.6)
     rows, told = first_run(requests, variant, seed)
     notes = draw_sessions(ax, rows, window_s, pods)
-    style.title(ax, "Where each session was sent", told, *notes)
+    style.title(ax, "Where each session was sent", told, *notes.own, *notes.shared)
     style.legend(ax, pod_patches(pods or pods_of(rows)))
     return ax
 
 
 def draw_sessions(
-    ax: Axes, rows: pd.DataFrame, window_s: Span | None, pods: Sequence[str] | None = None
-) -> list[str]:
-    """Draw the sessions of one run without title and legend; returns what its notes should say."""
-    placed = rows[rows["session_id"].notna() & rows["pod"].notna()]
-    sessions, begun = _chosen(placed, window_s)
+    ax: Axes,
+    rows: pd.DataFrame,
+    window_s: Span | None,
+    pods: Sequence[str] | None = None,
+    end_s: float = 0.0,
+    least: int = 1,
+) -> Notes:
+    """Draw the sessions of one run without title and legend.
+
+    The axes reach at least to ``end_s`` and have room for ``least`` sessions.
+    """
+    sessions, begun = _chosen(rows, window_s)
     order = list(pods or pods_of(rows))
     many = len(order) > MOST_COLOURS
     colours = {pod: look.colour for pod, look in style.looks(order, style.PODS).items()}
     ticks: list[tuple[float, int]] = []
-    end_s = 0.0
-    for row, (_, turns) in enumerate(sessions):
+    for row, turns in enumerate(sessions):
         starts_s, at = numbers(turns, "arrival_s"), [str(pod) for pod in turns["pod"]]
         ends_s = np.append(starts_s[1:], _last_s(turns))
-        moved = [False, *(after != before for before, after in zip(at, at[1:]))]
+        moved = [False, *(after != before for before, after in pairwise(at))]
         ticks += [(start_s, row) for start_s, move in zip(starts_s, moved) if move]
         first = np.flatnonzero([True, *moved[1:]])
         last = np.append(first[1:], len(at)) - 1
@@ -210,35 +211,51 @@ def draw_sessions(
         end_s = max(end_s, float(ends_s[-1]))
     if ticks:
         ax.plot(*zip(*ticks), linestyle="none", marker="|", color="black", markersize=6.5)
-    start_s = min((float(turns["arrival_s"].iloc[0]) for _, turns in sessions), default=0.0)
+    start_s = min((float(turns["arrival_s"].iloc[0]) for turns in sessions), default=0.0)
+    start_s = start_s if window_s is None else window_s[0]
     style.dress(ax, time_axis(ax, start_s, end_s), "sessions, by arrival", grid="x")
-    ax.set_ylim(max(len(sessions), 1) - 0.4, -0.6)
+    ax.set_ylim(max(len(sessions), least) - 0.4, -0.6)
     ax.set_yticks([])
     if not sessions:
         style.nothing(ax, "no session with two turns or more")
-        return []
-    several = f"the first {len(sessions)} of {begun} sessions with two turns or more"
-    return [several, "black: moved to another pod", "greys alternate" if many else ""]
+        return Notes()
+    return Notes(
+        (f"{len(sessions)} of {begun} sessions, {len(ticks)} moves",),
+        (
+            f"the first {MOST_SESSIONS} with two turns or more",
+            "bars last to the next request" + (", greys alternate" if many else ""),
+            "black: moved to another pod",
+        ),
+    )
 
 
-def session_turns(requests: pd.DataFrame) -> bool:
-    """Whether any session of some runs sent more than one request."""
-    known = requests[requests["session_id"].notna()]
-    return bool(known.duplicated(["variant", "seed", "session_id"]).any())
+def sessions_to_show(rows: pd.DataFrame, window_s: Span | None) -> int:
+    """How many sessions of one run are drawn."""
+    return min(MOST_SESSIONS, len(_begun(rows, window_s)))
 
 
-def _chosen(
-    placed: pd.DataFrame, window_s: Span | None
-) -> tuple[list[tuple[str, pd.DataFrame]], int]:
-    """The sessions to draw, and how many there would be."""
+def sessions_may_move(requests: pd.DataFrame) -> bool:
+    """Whether the sessions of some runs that have several turns are on several pods."""
+    known = requests[requests["session_id"].notna() & requests["pod"].notna()]
+    several = known.duplicated(["variant", "seed", "session_id"], keep=False)
+    return bool(known.loc[several, "pod"].nunique() > 1)
+
+
+def _begun(rows: pd.DataFrame, window_s: Span | None) -> pd.DataFrame:
+    """The sessions with two placed requests or more that begin in the window, by arrival."""
+    placed = rows[rows["session_id"].notna() & rows["pod"].notna()]
     by_session = placed.groupby("session_id", sort=False, observed=True)["arrival_s"]
     facts = by_session.agg(["min", "size"])
-    facts = facts[facts["size"] > 1]
-    facts = within(facts, "min", window_s).sort_values("min", kind="stable")
-    chosen = facts.index[:MOST_SESSIONS]
-    rows = placed[placed["session_id"].isin(chosen)]
-    groups = dict(iter(rows.groupby("session_id", sort=False, observed=True)))
-    return [(str(name), groups[name].sort_values("arrival_s")) for name in chosen], len(facts)
+    return within(facts[facts["size"] > 1], "min", window_s).sort_values("min", kind="stable")
+
+
+def _chosen(rows: pd.DataFrame, window_s: Span | None) -> tuple[list[pd.DataFrame], int]:
+    """The requests of each session to draw, and how many sessions there would be."""
+    begun = _begun(rows, window_s)
+    chosen = begun.index[:MOST_SESSIONS]
+    placed = rows[rows["session_id"].isin(chosen) & rows["pod"].notna()]
+    groups = dict(iter(placed.groupby("session_id", sort=False, observed=True)))
+    return [groups[name].sort_values("arrival_s", kind="stable") for name in chosen], len(begun)
 
 
 def _last_s(turns: pd.DataFrame) -> float:

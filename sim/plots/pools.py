@@ -1,7 +1,7 @@
 """Figures of model pools: one pool of one run each."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from sim.plots import style
-from sim.plots.frames import Span, numbers
+from sim.plots.frames import Span, numbers, within
+from sim.plots.style import Notes
 from sim.plots.timeaxis import shade_outside, time_axis
 from sim.results.pools import stays
 from sim.results.result import RunFacts
@@ -17,11 +18,11 @@ from sim.stats import Floats, present_at
 
 MOST_SWAPS: Final = 60
 """A timeline of more shows the beginning; stripes that are too thin say nothing."""
-LOADING: Final = "#9a9a9a"
+LOADING: Final[dict[str, Any]] = {"facecolor": "white", "edgecolor": "#8a8a8a", "hatch": "//////"}
 BAR: Final = (-0.36, 0.44)
 """Where in a row, and how high, a member's stays lie; those who wait for it are below."""
 QUEUE: Final = (0.40, 0.30)
-"""Where in a row the count of waiting attempts starts, and how far it rises."""
+"""Where in a row the count of held attempts stands, and how high it may be."""
 
 
 def residence(facts: RunFacts) -> pd.DataFrame:
@@ -48,9 +49,12 @@ def pool_timeline(
     from the start of the window to its ``MOST_SWAPS``-th swap when missing.
     """
     ax = ax or style.own_axes(height_in=3.6)
-    notes = draw_pool(ax, pools, residence, members, between_s, window_s)
-    style.title(ax, "Who was in memory", *notes)
-    style.legend(ax, pool_patches(_members(pools, residence, members)))
+    order = list(members) if members is not None else _members(pools, residence)
+    between_s = between_s or excerpt(pools, residence, window_s)
+    most = most_held(pools, order, between_s)
+    notes = draw_pool(ax, pools, residence, order, between_s, window_s, most)
+    style.title(ax, "Who was in memory", *notes.own, *notes.shared)
+    style.legend(ax, pool_patches())
     return ax
 
 
@@ -58,71 +62,75 @@ def draw_pool(
     ax: Axes,
     pools: pd.DataFrame,
     residence: pd.DataFrame,
-    members: Sequence[str] | None = None,
-    between_s: Span | None = None,
-    window_s: Span | None = None,
-) -> list[str]:
-    """Draw a pool without title and legend; returns what its notes should say."""
-    order = _members(pools, residence, members)
-    swaps = pools[pools["kind"] == "swap"]
-    end_s = _end_s(pools, residence)
-    start_s, stop_s = between_s or _excerpt(swaps, window_s, end_s)
-    held = pools[pools["kind"] == "hold"]
-    times_s = _changes(held, start_s, stop_s)
-    waiting = {name: _held(held, name, times_s, end_s) for name in order}
-    most = max((int(counts.max(initial=0)) for counts in waiting.values()), default=0)
-    for row, (name, look) in enumerate(style.looks(order, style.PODS).items()):
+    members: Sequence[str],
+    between_s: Span,
+    window_s: Span | None,
+    most: int,
+) -> Notes:
+    """Draw a pool without title and legend; ``most`` is the end of the scale of held attempts."""
+    swaps, held = pools[pools["kind"] == "swap"], pools[pools["kind"] == "hold"]
+    start_s, stop_s = between_s
+    times_s = _changes(held, between_s)
+    for row, (name, look) in enumerate(style.looks(members, style.PODS).items()):
         mine = residence[residence["member"] == name]
         _bars(ax, row, numbers(mine, "start_s"), numbers(mine, "end_s"), facecolor=look.colour)
         loads = swaps[(swaps["member"] == name) & swaps["load_s"].notna()]
-        ends_s = np.nan_to_num(numbers(loads, "end_s"), nan=end_s)
-        _bars(
-            *(ax, row, ends_s - numbers(loads, "load_s"), ends_s),
-            facecolor="white",
-            edgecolor=LOADING,
-            hatch="//////",
-        )
+        ends_s = np.nan_to_num(numbers(loads, "end_s"), nan=stop_s)
+        _bars(ax, row, ends_s - numbers(loads, "load_s"), ends_s, **LOADING)
         if most:
-            height = QUEUE[0] - waiting[name] / most * QUEUE[1]
+            height = _held(held, name, times_s) / most * QUEUE[1]
+            floor = row + QUEUE[0]
             ax.fill_between(
-                times_s, QUEUE[0] + row, row + height, step="post", color=style.INK, linewidth=0.0
+                times_s, floor, floor - height, step="post", color=style.INK, linewidth=0.0
             )
-    label = time_axis(ax, start_s, min(stop_s, end_s))
-    shaded = shade_outside(ax, window_s, end_s)
-    style.dress(ax, label, grid="x")
-    ax.set_xlim(start_s, max(min(stop_s, end_s), start_s + 1.0))
-    ax.set_yticks(range(len(order)), order)
-    ax.set_ylim(max(len(order), 1) - 0.45, -0.55)
-    ax.tick_params(axis="y", length=0.0)
-    if not order:
+    style.dress(ax, time_axis(ax, start_s, stop_s), grid="x")
+    style.name_rows(ax, members)
+    if not members:
         style.nothing(ax, "no pool")
-    done = int(((swaps["start_s"] >= start_s) & (swaps["start_s"] < stop_s)).sum())
-    return [
-        f"{done} swaps" if done == len(swaps) else f"{done} of {len(swaps)} swaps",
-        f"black: attempts held, at most {most}" if most else "",
-        shaded if start_s < (window_s or (0.0, 0.0))[0] else "",
-    ]
+    shaded = shade_outside(ax, window_s, stop_s)
+    begun = len(within(swaps, "start_s", between_s))
+    return Notes(
+        (f"{begun} swaps" if begun == len(swaps) else f"{begun} of {len(swaps)} swaps",),
+        (
+            f"black below a member: attempts held for it, up to {most}" if most else "",
+            shaded if window_s and (start_s < window_s[0] or stop_s > window_s[1]) else "",
+        ),
+    )
 
 
-def pool_patches(members: Sequence[str]) -> list[Patch]:
+def most_held(pools: pd.DataFrame, members: Sequence[str], between_s: Span) -> int:
+    """The highest number of attempts held for one member at a time."""
+    held = pools[pools["kind"] == "hold"]
+    times_s = _changes(held, between_s)
+    return max((int(_held(held, name, times_s).max(initial=0.0)) for name in members), default=0)
+
+
+def excerpt(pools: pd.DataFrame, residence: pd.DataFrame, window_s: Span | None) -> Span:
+    """From the start of the window to its end, or to where there have been enough swaps."""
+    end_s = _end_s(pools, residence)
+    start_s, stop_s = window_s or (0.0, end_s)
+    starts_s = np.sort(numbers(pools[pools["kind"] == "swap"], "start_s"))
+    inside = starts_s[(starts_s >= start_s) & (starts_s < stop_s)]
+    if len(inside) > MOST_SWAPS:
+        stop_s = float(inside[MOST_SWAPS])
+    return start_s, max(start_s, min(stop_s, end_s))
+
+
+def pool_patches() -> list[Patch]:
     """Entries for a legend."""
-    resident = [
-        Patch(facecolor=look.colour, label=f"{name} in memory")
-        for name, look in style.looks(members, style.PODS).items()
+    return [
+        Patch(facecolor=style.PODS[0], label="in memory"),
+        Patch(label="loading", **LOADING),
+        Patch(facecolor=style.INK, label="attempts held"),
     ]
-    return [*resident, Patch(facecolor="white", edgecolor=LOADING, hatch="//////", label="loading")]
 
 
-def _bars(ax: Axes, row: int, starts_s: Floats, ends_s: Floats, **look: str) -> None:
+def _bars(ax: Axes, row: int, starts_s: Floats, ends_s: Floats, **look: Any) -> None:
     spans = list(zip(starts_s.tolist(), (ends_s - starts_s).tolist()))
-    ax.broken_barh(spans, (row + BAR[0], BAR[1]), linewidth=0.6, **look)  # type: ignore[arg-type]
+    ax.broken_barh(spans, (row + BAR[0], BAR[1]), linewidth=0.6, **look)
 
 
-def _members(
-    pools: pd.DataFrame, residence: pd.DataFrame, members: Sequence[str] | None
-) -> list[str]:
-    if members is not None:
-        return list(members)
+def _members(pools: pd.DataFrame, residence: pd.DataFrame) -> list[str]:
     return sorted({str(name) for name in (*pools["member"], *residence["member"])})
 
 
@@ -130,27 +138,18 @@ def _end_s(pools: pd.DataFrame, residence: pd.DataFrame) -> float:
     times_s = np.concatenate(
         [numbers(frame, column) for frame in (pools, residence) for column in ("start_s", "end_s")]
     )
-    return float(np.nanmax(times_s, initial=0.0))
+    return float(times_s[~np.isnan(times_s)].max(initial=0.0))
 
 
-def _excerpt(swaps: pd.DataFrame, window_s: Span | None, end_s: float) -> Span:
-    """From the start of the window to its end, or to where there have been enough swaps."""
-    start_s, stop_s = window_s or (0.0, end_s)
-    starts_s = np.sort(numbers(swaps, "start_s"))
-    inside = starts_s[(starts_s >= start_s) & (starts_s < stop_s)]
-    if len(inside) > MOST_SWAPS:
-        stop_s = float(inside[MOST_SWAPS])
-    return start_s, min(stop_s, end_s)
-
-
-def _changes(held: pd.DataFrame, start_s: float, stop_s: float) -> Floats:
+def _changes(held: pd.DataFrame, between_s: Span) -> Floats:
     """The instants at which the number of held attempts may change, and the two ends."""
     times_s = np.concatenate([numbers(held, "start_s"), numbers(held, "end_s")])
-    inside = times_s[(times_s > start_s) & (times_s < stop_s)]
-    return np.unique(np.concatenate([[start_s], inside, [stop_s]]))
+    inside = times_s[(times_s > between_s[0]) & (times_s < between_s[1])]
+    return np.unique(np.concatenate([inside, between_s]))
 
 
-def _held(held: pd.DataFrame, member: str, times_s: Floats, end_s: float) -> Floats:
+def _held(held: pd.DataFrame, member: str, times_s: Floats) -> Floats:
+    """How many attempts are held for a member from each of these instants on."""
     mine = held[held["member"] == member]
     ends_s = np.nan_to_num(numbers(mine, "end_s"), nan=np.inf)
     return present_at(numbers(mine, "start_s"), ends_s, times_s).astype(np.float64)

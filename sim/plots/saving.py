@@ -3,7 +3,7 @@
 import io
 import re
 from html import escape
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -13,7 +13,11 @@ from matplotlib.figure import Figure
 
 Format = Literal["svg", "png", "pdf"]
 DPI: Final = 200
-_SETTINGS: Final = {"svg.hashsalt": "podsim", "svg.fonttype": "none", "pdf.fonttype": 42}
+_SETTINGS: Final[dict[Any, Any]] = {
+    "svg.hashsalt": "podsim",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+}
 _NO_DATE: Final[dict[Format, dict[str, str | None]]] = {
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "png": {"Software": None},
@@ -38,10 +42,11 @@ def inline_svg(figure: Figure, name: str, about: str) -> str:
     """
     text = as_bytes(figure).decode()
     text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    for element in ("metadata", "style"):  # a rule for * would hold for the whole page
+        text = re.sub(rf"<{element}\b.*?</{element}>", "", text, flags=re.DOTALL)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
     opening, rest = text.split(">", 1)
     opening = re.sub(r' (?:width|height)="[^"]*"', "", opening)
     label = escape(about, quote=True)
-    style = "width:100%;height:auto"
+    style = "width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"
     return f'{opening} role="img" aria-label="{label}" style="{style}">{rest}'.strip()

@@ -73,11 +73,11 @@ def command(
         raise click.UsageError("which runs? podsim plot RUN, for instance podsim plot quickstart")
     folder, file, form = _place(out, form, len(figures))
     found = _of_one_scenario(runs)
-    from sim.plots.catalogue import CATALOGUE, sayings
+    from sim.plots.catalogue import CATALOGUE, telling
     from sim.plots.material import Material
 
     material = Material.of_stored(found)
-    kinds = [CATALOGUE[name] for name in dict.fromkeys(figures)] or sayings(material)
+    kinds = [CATALOGUE[name] for name in dict.fromkeys(figures)] or telling(material)
     _refuse_the_mute(kinds, material)
     folder = folder or DEFAULT_FOLDER / _folder_name(found[0])
     written = _written(kinds, material, width, form, file, folder)
