@@ -10,6 +10,7 @@ from typing import Any, Final
 from jinja2 import Environment, StrictUndefined
 
 from sim.report.answers import Answer, answers, name_of
+from sim.report.contrasts import Contrast, Judge, contrasts
 from sim.report.figures import Group, groups
 from sim.report.provenance import Made, Recipe, doubts, origins, recipe, runs_made
 from sim.report.selection import Study, studies
@@ -55,6 +56,7 @@ class Section:
     setup: tuple[Line, ...]
     changed: tuple[Difference, ...]
     answers: tuple[Answer, ...]
+    contrasts: tuple[Contrast, ...]
     tables: tuple[Table, ...]
     footnote: str
     definitions: tuple[Line, ...]
@@ -92,7 +94,7 @@ def _packaged(name: str) -> str:
 
 
 def _section(study: Study, anchor: str) -> Section:
-    comparison = compare_variants(study.results)
+    comparison, judge = compare_variants(study.results), Judge(study)
     rows = shown(comparison)
     tables = tuple(_tables(study, comparison, rows))
     partly = any(PARTLY_UNKNOWN in row.cells for table in tables for row in table.rows)
@@ -106,7 +108,8 @@ def _section(study: Study, anchor: str) -> Section:
         variants=tuple(map(study.called, study.variants)),
         setup=lines(study),
         changed=changed(study),
-        answers=answers(study, comparison),
+        answers=answers(judge, comparison),
+        contrasts=contrasts(judge, rows),
         tables=tables,
         footnote=f"* {PARTLY_UNKNOWN_MEANS}" if partly else "",
         definitions=tuple(_definitions(rows)),

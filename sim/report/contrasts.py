@@ -1,0 +1,83 @@
+"""What differs between variants: each beside the first one, judged over paired seeds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sim.comparison.paired import compare
+from sim.comparison.sides import Side, stored_side
+from sim.comparison.verdict import Judged
+from sim.comparison.wording import change, interval, remark, told
+from sim.report.selection import Study
+from sim.results.shown import Row
+
+LEAST_SEEDS: Final = 2
+"""Fewer shared seeds say nothing about chance."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a variant does in one metric: the verdict, the change with its interval, a remark."""
+
+    verdict: str
+    change: str
+    remark: str
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One metric: the verdict on each variant but the first, None where there is none."""
+
+    label: str
+    verdicts: tuple[Verdict | None, ...]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Compares variants of a study; each pair is judged once.
+
+    The primary metrics of a pair are one family: whatever is said to differ in
+    it does so with 95 % confidence in all of them together.
+    """
+
+    study: Study
+    _sides: dict[str, Side] = field(default_factory=dict)
+    _judged: dict[tuple[str, str], Mapping[str, Judged]] = field(default_factory=dict)
+
+    def judged(self, base: str, new: str) -> Mapping[str, Judged]:
+        """Every metric of ``new`` against ``base``, by key."""
+        if (base, new) not in self._judged:
+            found = compare(self._side(base), self._side(new))
+            self._judged[base, new] = {each.key: each for each in found.judged}
+        return self._judged[base, new]
+
+    def shared_seeds(self, base: str, new: str) -> int:
+        """Under how many seeds both were run."""
+        seeds = self.study.seeds
+        return len(set(seeds[base]) & set(seeds[new]))
+
+    def _side(self, variant: str) -> Side:
+        if variant not in self._sides:
+            runs = [run for run in self.study.stored if run.variant == variant]
+            self._sides[variant] = stored_side(self.study.called(variant), runs)
+        return self._sides[variant]
+
+
+def contrasts(judge: Judge, rows: Sequence[Row]) -> tuple[Contrast, ...]:
+    """The primary metrics among ``rows``; none without a second variant or without enough seeds."""
+    first, *others = judge.study.variants
+    if not any(judge.shared_seeds(first, other) >= LEAST_SEEDS for other in others):
+        return ()
+    columns = [judge.judged(first, other) for other in others]
+    return tuple(
+        Contrast(row.label.strip(), tuple(_verdict(column.get(row.key)) for column in columns))
+        for row in rows
+        if any(column[row.key].primary for column in columns if row.key in column)
+    )
+
+
+def _verdict(judged: Judged | None) -> Verdict | None:
+    if judged is None:
+        return None
+    said = f"{change(judged)} {interval(judged)}".strip()
+    return Verdict(told(judged.verdict), "" if judged.change == 0.0 else said, remark(judged))
