@@ -15,6 +15,10 @@ LEAST_SEEDS: Final = 2
 """Fewer shared seeds say nothing about chance."""
 
 
+COLUMNS: Final = 4
+"""Variants beside each other; more would not fit on paper."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """How a variant does in one metric: the verdict, the change with its interval, a remark."""
@@ -26,10 +30,18 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One metric: the verdict on each variant but the first, None where there is none."""
+    """One metric: the verdict on each variant, None where there is none."""
 
     label: str
     verdicts: tuple[Verdict | None, ...]
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """A table of verdicts on some variants."""
+
+    variants: tuple[str, ...]
+    rows: tuple[Contrast, ...]
 
 
 @dataclass(frozen=True)
@@ -63,21 +75,31 @@ class Judge:
         return self._sides[variant]
 
 
-def contrasts(judge: Judge, rows: Sequence[Row]) -> tuple[Contrast, ...]:
-    """The primary metrics among ``rows``; none without a second variant or without enough seeds."""
+def contrasts(judge: Judge, rows: Sequence[Row]) -> tuple[Contrasts, ...]:
+    """The primary metrics among ``rows``; nothing without a second variant or enough seeds."""
     first, *others = judge.study.variants
-    if not any(judge.shared_seeds(first, other) >= LEAST_SEEDS for other in others):
-        return ()
-    columns = [judge.judged(first, other) for other in others]
+    tables = (others[at : at + COLUMNS] for at in range(0, len(others), COLUMNS))
     return tuple(
-        Contrast(row.label.strip(), tuple(_verdict(column.get(row.key)) for column in columns))
-        for row in rows
-        if any(column[row.key].primary for column in columns if row.key in column)
+        _beside(judge, first, names, rows)
+        for names in tables
+        if any(judge.shared_seeds(first, name) >= LEAST_SEEDS for name in names)
+    )
+
+
+def _beside(judge: Judge, first: str, names: Sequence[str], rows: Sequence[Row]) -> Contrasts:
+    columns = [judge.judged(first, name) for name in names]
+    return Contrasts(
+        tuple(map(judge.study.called, names)),
+        tuple(
+            Contrast(row.label.strip(), tuple(_verdict(column.get(row.key)) for column in columns))
+            for row in rows
+            if any(column[row.key].primary for column in columns if row.key in column)
+        ),
     )
 
 
 def _verdict(judged: Judged | None) -> Verdict | None:
     if judged is None:
         return None
-    said = f"{change(judged)} {interval(judged)}".strip()
+    said = f"{change(judged)} {interval(judged)}".strip().replace("-", "\N{MINUS SIGN}")
     return Verdict(told(judged.verdict), "" if judged.change == 0.0 else said, remark(judged))

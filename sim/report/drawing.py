@@ -59,7 +59,8 @@ def _simplify(figure: Figure) -> None:
         crowded = len(axes.patches) > DENSE
         for patch in axes.patches:
             patch.set_rasterized(crowded)
-    figure.draw_without_rendering()  # makes the labels of all ticks
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_ticklabels()  # makes them
     for text in figure.findobj(Text):
         if isinstance(text, Text) and not text.get_text().startswith(MATHS):
             text.set_parse_math(False)  # a name with two dollar signs is a name

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Sheet
 
 from sim.plots import pods, style
@@ -124,6 +125,7 @@ def _place_legend(sheet: Sheet, axes: Axes) -> None:
     handles = [handle for handle in there.legend_handles if handle is not None]
     labels = [text.get_text() for text in there.get_texts()]
     there.remove()
+    renderer = FigureCanvasAgg(sheet).get_renderer()  # type: ignore[no-untyped-call]
     for columns in range(min(len(labels), MOST_COLUMNS), 0, -1):
         legend = sheet.legend(
             handles,
@@ -136,8 +138,7 @@ def _place_legend(sheet: Sheet, axes: Axes) -> None:
             handlelength=2.2,
             columnspacing=1.2,
         )
-        sheet.draw_without_rendering()
-        if columns == 1 or legend.get_window_extent().width <= sheet.bbox.width:
+        if columns == 1 or legend.get_window_extent(renderer).width <= sheet.bbox.width:
             return
         legend.remove()
 

@@ -10,11 +10,11 @@ from typing import Any, Final
 from jinja2 import Environment, StrictUndefined
 
 from sim.report.answers import Answer, answers, name_of
-from sim.report.contrasts import Contrast, Judge, contrasts
+from sim.report.contrasts import Contrasts, Judge, contrasts
 from sim.report.figures import Group, groups
 from sim.report.provenance import Made, Recipe, doubts, origins, recipe, runs_made
 from sim.report.selection import Study, studies
-from sim.report.setup import Difference, Line, changed, lines
+from sim.report.setup import Line, Settings, changed, lines
 from sim.results.comparison import compare_variants
 from sim.results.metrics import metric
 from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, Row, shown
@@ -54,9 +54,9 @@ class Section:
     replication: str
     variants: tuple[str, ...]
     setup: tuple[Line, ...]
-    changed: tuple[Difference, ...]
+    changed: tuple[Settings, ...]
     answers: tuple[Answer, ...]
-    contrasts: tuple[Contrast, ...]
+    contrasts: tuple[Contrasts, ...]
     tables: tuple[Table, ...]
     footnote: str
     definitions: tuple[Line, ...]

@@ -46,11 +46,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A setting in which variants differ: its path, and the value of each in their order."""
+class Settings:
+    """Settings of a variant that are not the same in all, each path with its value."""
 
-    path: str
-    values: tuple[str, ...]
+    variant: str
+    values: tuple[Line, ...]
 
 
 def lines(study: Study) -> tuple[Line, ...]:
@@ -83,12 +83,22 @@ def _scenario(scenario: Mapping[str, Any], facts: RunFacts) -> Iterator[Line]:
     yield from _objectives(scenario)
 
 
-def changed(study: Study) -> tuple[Difference, ...]:
-    """Every setting in which the variants differ."""
-    return tuple(
-        Difference(path, tuple(_written(values[variant]) for variant in study.variants))
-        for path, values in differences(study.scenarios).items()
+def changed(study: Study) -> tuple[Settings, ...]:
+    """The settings in which variants differ; of later ones those that the first has otherwise."""
+    found = differences(study.scenarios)
+    first = study.variants[0]
+    told = (
+        (
+            variant,
+            [
+                Line(path, _written(values[variant]))
+                for path, values in found.items()
+                if variant == first or values[variant] != values[first]
+            ],
+        )
+        for variant in study.variants
     )
+    return tuple(Settings(study.called(name), tuple(lines)) for name, lines in told if lines)
 
 
 def _windows(study: Study) -> Iterator[str]:
