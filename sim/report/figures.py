@@ -9,29 +9,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Sheet
 
 from sim.plots import pods, style
 from sim.plots.cache import hit_rate_over_time
-from sim.plots.frames import first_run
+from sim.plots.frames import Span, first_run
 from sim.plots.latency import ttft_cdf
 from sim.plots.material import Material
 from sim.plots.placement import session_map, sessions_may_move, spills_by_reason
 from sim.plots.pools import pool_timeline, residence
 from sim.report import findings
 from sim.report.drawing import svg
+from sim.report.fitting import name_rows, place_legend, rows_in
 from sim.report.selection import Study
 from sim.results import arrow
 from sim.results.result import RunResult
 
-WIDTH_IN: Final = 3.9
+WIDTH_IN: Final = 3.6
 """As wide as a phone: text keeps its size there, and grows where there is more room."""
-HEIGHT_IN: Final = 3.1
-ROW_IN: Final = 0.34
-"""What a further row of bars takes."""
-MOST_COLUMNS: Final = 4
-"""Columns of a legend."""
+HEIGHT_IN: Final = 2.9
 MOST_OPEN: Final = 4
 """Variants whose own drawings are seen at once; those of further ones are folded away."""
 
@@ -104,7 +100,7 @@ def _figure(anchor: str, sketch: _Sketch) -> Figure:
     axes = sheet.add_subplot()
     said = sketch.draw(axes)
     note = f"{said[0].upper()}{said[1:]}." if said else ""
-    _place_legend(sheet, axes)
+    place_legend(sheet, axes)
     return Figure(anchor, sketch.title, sketch.caption, note, svg(sheet, anchor, sketch.caption))
 
 
@@ -117,36 +113,16 @@ def _taken_note(axes: Axes, told: str = "") -> str:
     return note.removeprefix(told).lstrip("; ")
 
 
-def _place_legend(sheet: Sheet, axes: Axes) -> None:
-    """Move the legend below everything, in as many columns as the sheet is wide enough for."""
-    there = axes.get_legend()
-    if there is None:
-        return
-    handles = [handle for handle in there.legend_handles if handle is not None]
-    labels = [text.get_text() for text in there.get_texts()]
-    there.remove()
-    renderer = FigureCanvasAgg(sheet).get_renderer()  # type: ignore[no-untyped-call]
-    for columns in range(min(len(labels), MOST_COLUMNS), 0, -1):
-        legend = sheet.legend(
-            handles,
-            labels,
-            loc="outside lower left",
-            ncols=columns,
-            fontsize=style.TEXT_PT,
-            labelcolor=style.INK,
-            frameon=False,
-            handlelength=2.2,
-            columnspacing=1.2,
-        )
-        if columns == 1 or legend.get_window_extent(renderer).width <= sheet.bbox.width:
-            return
-        legend.remove()
-
-
 def _of_all(study: Study, material: Material, comparison: Mapping[str, Any]) -> Iterator[_Sketch]:
     """What is seen best with all variants in one drawing."""
     taller_in = 0.15 * len(study.variants)  # for the legend
     window_s, names = material.window_s, study.variants
+
+    def spills(ax: Axes) -> str:
+        spills_by_reason(material.placements, window_s=window_s, variants=names, ax=ax)
+        name_rows(ax)
+        return _taken_note(ax)
+
     yield _Sketch(
         "ttft",
         "Time to first token",
@@ -170,23 +146,22 @@ def _of_all(study: Study, material: Material, comparison: Mapping[str, Any]) -> 
         yield _Sketch(
             "spills",
             "Requests sent away from their home, by reason",
-            lambda ax: _taken_note(
-                spills_by_reason(material.placements, window_s=window_s, variants=names, ax=ax)
-            ),
+            spills,
             findings.of_spills(study, comparison),
-            1.9 + ROW_IN * len(study.variants),
+            1.9 + rows_in(names),
         )
 
 
 def _loads(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:
-    polls = findings.Polls.of(material, run)
     rows = first_run(material.first_pods, run.variant)[0]
+    polls = findings.Polls.of(rows, _window(run))
     most = _highest(study, material, "in_flight")
 
     def draw(ax: Axes) -> str:
         notes = pods.draw_load(ax, rows, _window(run), most)
         if pods.is_heat_map(rows):
             pods.colour_bar([ax], most)
+            name_rows(ax, lines=1)
         style.legend(ax)
         return _joined(notes.shared)
 
@@ -223,21 +198,22 @@ def _pools(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch
 
         def draw(ax: Axes, pool: str = pool, members: Iterable[str] = members) -> str:
             rows, stays = events[events["pool"] == pool], there[there["pool"] == pool]
-            drawn = pool_timeline(rows, stays, members=list(members), window_s=_window(run), ax=ax)
-            return _taken_note(drawn)
+            pool_timeline(rows, stays, members=list(members), window_s=_window(run), ax=ax)
+            name_rows(ax)
+            return _taken_note(ax)
 
         yield _Sketch(
             f"pool-{_place(study, run)}-{at + 1}",
             f"{pool}: {_titled(study, run)}",
             draw,
             findings.of_pool(run, pool),
-            2.2 + 2.0 * ROW_IN * len(members),
+            2.2 + 2.0 * rows_in(members),
         )
 
 
 def _sessions(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:
-    stays = findings.Stays.of(material, run)
-    told = first_run(material.requests, run.variant, run.seed)[1]
+    rows, told = first_run(material.requests, run.variant, run.seed)
+    stays = findings.Stays.of(rows, _window(run))
 
     def draw(ax: Axes) -> str:
         drawn = session_map(
@@ -259,7 +235,7 @@ def _joined(notes: Iterable[str]) -> str:
     return "; ".join(filter(None, notes))
 
 
-def _window(run: RunResult) -> tuple[float, float]:
+def _window(run: RunResult) -> Span:
     return run.facts.window_start_s, run.facts.window_end_s
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
-from sim.plots.frames import numbers, within
-from sim.plots.material import Material
+from sim.plots.frames import Span, numbers, within
 from sim.report.answers import listed
 from sim.report.selection import Study
 from sim.results.result import RunResult
@@ -62,12 +62,9 @@ class Polls:
     highest: int
 
     @staticmethod
-    def of(material: Material, run: RunResult) -> "Polls":
-        """Those of a run; no pods where none was polled in its window."""
-        frame = material.first_pods
-        frame = frame[frame["variant"] == run.variant]
-        window = (run.facts.window_start_s, run.facts.window_end_s)
-        frame = within(frame, "time_s", window)
+    def of(pods: pd.DataFrame, window_s: Span) -> "Polls":
+        """Those of the pods table of a run; no pods where none was polled in the window."""
+        frame = within(pods, "time_s", window_s)
         means = frame.groupby("pod", sort=True)["in_flight"].mean()
         return Polls(
             {str(pod): float(mean) for pod, mean in means.items()},
@@ -116,20 +113,18 @@ class Stays:
     moves: int
 
     @staticmethod
-    def of(material: Material, run: RunResult) -> "Stays":
-        """Those of a run."""
-        frame = material.requests
-        here = (frame["variant"] == run.variant) & (frame["seed"] == run.seed)
-        frame = frame[here & frame["session_id"].notna() & frame["pod"].notna()]
-        frame = frame.sort_values(["session_id", "arrival_s"], kind="stable")
-        same = (frame["session_id"] == frame["session_id"].shift()).to_numpy()
-        elsewhere = same & (frame["pod"] != frame["pod"].shift()).to_numpy()
-        _, first = np.unique(frame["session_id"].to_numpy(str), return_index=True)
-        turns = np.diff([*first, len(frame)])
-        began_s = numbers(frame, "arrival_s")[first]
+    def of(requests: pd.DataFrame, window_s: Span) -> "Stays":
+        """Those of the requests table of a run."""
+        placed = requests[requests["session_id"].notna() & requests["pod"].notna()]
+        placed = placed.sort_values(["session_id", "arrival_s"], kind="stable")
+        _, first, turns = np.unique(
+            placed["session_id"].to_numpy(str), return_index=True, return_counts=True
+        )
+        elsewhere = (placed["pod"] != placed["pod"].shift()).to_numpy(copy=True)
+        elsewhere[first] = False  # which pod the session before it ended on is no matter
         moves = np.add.reduceat(elsewhere.astype(int), first) if len(first) else np.zeros(0, int)
-        counted = (turns > 1) & (began_s >= run.facts.window_start_s)
-        counted &= began_s < run.facts.window_end_s
+        began_s = numbers(placed, "arrival_s")[first]
+        counted = (turns > 1) & (began_s >= window_s[0]) & (began_s < window_s[1])
         return Stays(
             int(np.count_nonzero(counted)),
             int(np.count_nonzero(moves[counted])),
