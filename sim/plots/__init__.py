@@ -1,7 +1,7 @@
 """One function per figure: tables in, ``matplotlib`` Axes out.
 
-``ax=None`` draws into a figure of its own, which ``ax.figure.savefig`` writes
-and a notebook shows; no function touches pyplot. The tables are those of
+``ax=None`` draws into a figure of its own: ``ax.figure.savefig`` writes it, and a
+notebook shows ``ax.figure``. No function touches pyplot. The tables are those of
 ``Runs`` and ``RunResult``. ``sim.plots.catalogue`` puts whole figures together
 for ``podsim plot`` and for reports.
 

@@ -14,6 +14,7 @@ from sim.plots.latency import ttft_cdf
 from sim.plots.material import Material
 from sim.plots.names import FIGURES
 from sim.plots.placement import has_home, sessions_may_move, spills_by_reason
+from sim.plots.saving import Drawing
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _spills(material: Material, width_in: float) -> Figure:
 def _metrics(material: Material, width_in: float) -> Figure:
     found, variants, keys = material.comparison, list(material.variants), _headlines(material)
     each_in = 0.62 + 0.24 * len(variants)
-    figure = Figure(figsize=(width_in, 0.8 + each_in * len(keys)), layout="constrained")
+    figure = Drawing(figsize=(width_in, 0.8 + each_in * len(keys)), layout="constrained")
     axes = [figure.add_subplot(len(keys), 1, at + 1) for at in range(len(keys))]
     seeds = max(draw_metric(ax, found[key], key, variants) for ax, key in zip(axes, keys))
     counted = f"mean and 95 % t interval of {seeds} seeds" if seeds > 1 else "one seed"

@@ -82,7 +82,7 @@ def draw_metric(
 
 def wording(key: str) -> str:
     """A metric's key as words: ``ttft_s.p95`` is ``TTFT p95``."""
-    parts = [re.sub("(?<!_per)_s$|_ratio$", "", part) for part in key.split(".")]
+    parts = [re.sub("(_per)?_s$|_ratio$", "", part) for part in key.split(".")]
     words = " ".join(parts).replace("_", " ").split()
     said = " ".join(word.upper() if word in _ACRONYMS else word for word in words)
     return said[:1].upper() + said[1:]
@@ -117,6 +117,7 @@ def sweep_lines(
     if "seed" in frame and frame.duplicated(keys).any():
         raise ValueError(f"several rows for one {', '.join(keys)}: choose one value of the others")
     ax = ax or style.own_axes()
+    frame = frame.reset_index(drop=True)
     at = _positions(ax, frame[x])
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
     looked = style.looks([str(name) for name, _ in groups])

@@ -86,17 +86,16 @@ def bin_width_s(span_s: float, most: int) -> float:
 
 
 def bin_edges(end_s: float, most: int) -> Floats:
-    """Edges of bins of round width from 0 to the first at or after ``end_s``."""
+    """Edges of bins [a, b) of round width from 0 to the first after ``end_s``."""
     width_s = bin_width_s(end_s, most)
-    bins = max(1, int(np.ceil(end_s / width_s)))
+    bins = int(end_s // width_s) + 1
     return np.arange(bins + 1, dtype=np.float64) * width_s
 
 
 def bin_sums(times_s: Floats, values: Floats, edges_s: Floats) -> Floats:
     """Sum of the values in each bin; times outside all of them are left out."""
-    inside = (times_s >= edges_s[0]) & (times_s <= edges_s[-1])
+    inside = (times_s >= edges_s[0]) & (times_s < edges_s[-1])
     at = np.searchsorted(edges_s, times_s[inside], side="right") - 1
-    at = np.minimum(at, len(edges_s) - 2)
     return np.bincount(at, values[inside], len(edges_s) - 1).astype(np.float64)
 
 

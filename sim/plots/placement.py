@@ -76,6 +76,10 @@ def spills_by_reason(
     }
     ax = ax or style.own_axes(height_in=2.0 + 0.42 * max(1, len(order)))
     _bars(ax, shares)
+    for row, variant in enumerate(order):
+        if not shares[variant]:
+            some = any(len(run) for _, run in runs_of(rows, variant))
+            style.beside(ax, row, "knows no home" if some else "no placements")
     style.dress(ax, "share of placements, %", grid="x")
     style.name_rows(ax, [shown(variant) for variant in order])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
@@ -127,9 +131,8 @@ def _bars(ax: Axes, shares: Mapping[str, Sequence[Mapping[str, float]]]) -> None
 
 
 def _whole(ax: Axes, row: int, runs: Sequence[Mapping[str, float]]) -> float:
-    """The interval of a whole bar, or why there is none; returns how far it reaches."""
+    """The interval of a whole bar; returns how far it reaches."""
     if not runs:
-        style.beside(ax, row, "knows no home")
         return 0.0
     found: Interval = t_interval([sum(run.values()) for run in runs])
     assert found.mean is not None
@@ -222,7 +225,7 @@ def draw_sessions(
     return Notes(
         (f"{len(sessions)} of {begun} sessions, {len(ticks)} moves",),
         (
-            f"the first {MOST_SESSIONS} with two turns or more",
+            f"those of two turns or more, the first {MOST_SESSIONS}",
             "bars last to the next request" + (", greys alternate" if many else ""),
             "black: moved to another pod",
         ),

@@ -34,6 +34,13 @@ def as_bytes(figure: Figure, form: Format = "svg") -> bytes:
     return file.getvalue()
 
 
+class Drawing(Figure):
+    """A figure that a notebook shows, though pyplot does not know it."""
+
+    def _repr_svg_(self) -> str:
+        return as_bytes(self).decode()
+
+
 def inline_svg(figure: Figure, name: str, about: str) -> str:
     """A figure as an ``svg`` element for a page, as wide as its container.
 

@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation
 
+from sim.plots.saving import Drawing
+
 WIDTH_IN: Final = 6.0
 HEIGHT_IN: Final = 4.0
 TITLE_PT: Final = 12.5
@@ -27,6 +29,8 @@ FAINT: Final = "#5f5f5f"
 GRID: Final = "#e4e4e4"
 SHADE: Final = "#f1f1f1"
 _NOTES: Final = "notes"
+BOLD: Final = 1.17
+"""How much wider bold letters are."""
 _CHARACTER_EM: Final = 0.52
 """Mean width of a character of running text in DejaVu Sans, as a share of its size."""
 
@@ -94,13 +98,13 @@ def looks(names: Sequence[str], colours: Sequence[str] = VARIANTS) -> dict[str, 
 
 def own_axes(width_in: float = WIDTH_IN, height_in: float = HEIGHT_IN) -> Axes:
     """Axes in a figure of their own."""
-    return Figure(figsize=(width_in, height_in), layout="constrained").add_subplot()
+    return Drawing(figsize=(width_in, height_in), layout="constrained").add_subplot()
 
 
 def panels(count: int, each_in: float, width_in: float = WIDTH_IN) -> list[Axes]:
     """Axes one below the other with one x axis, in a figure of their own."""
     engine = ConstrainedLayoutEngine(h_pad=0.06, hspace=0.0)
-    figure = Figure(figsize=(width_in, 1.4 + each_in * count), layout=engine)
+    figure = Drawing(figsize=(width_in, 1.4 + each_in * count), layout=engine)
     return list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
 
 
@@ -152,19 +156,32 @@ def title(ax: Axes, text: str, *notes: str, panel: str = "") -> None:
     ``panel`` is what the first of several panels shows.
     """
     said = "; ".join(note for note in notes if note)
-    lines = textwrap.wrap(said, int(_room_pt(ax) / (NOTE_PT * _CHARACTER_EM)))
+    lines = _wrapped(ax, said, NOTE_PT)
     above_pt = 6.0 + (TEXT_PT * 1.5 if panel else 0.0)
     if panel:
         _above(ax, panel, 4.0, TEXT_PT, INK)
     if lines:
         _above(ax, "\n".join(lines), above_pt, NOTE_PT, FAINT, _NOTES)
     pad_pt = above_pt + 1.0 + len(lines) * NOTE_PT * 1.36
-    ax.set_title(text, loc="left", fontsize=TITLE_PT, fontweight="bold", color=INK, pad=pad_pt)
+    ax.set_title(
+        "\n".join(_wrapped(ax, text, TITLE_PT * BOLD)),
+        loc="left",
+        fontsize=TITLE_PT,
+        fontweight="bold",
+        color=INK,
+        pad=pad_pt,
+        verticalalignment="bottom",
+    )
+
+
+def _wrapped(ax: Axes, text: str, size_pt: float) -> list[str]:
+    """Lines that are no wider than the axes will be."""
+    return textwrap.wrap(text, int(_room_pt(ax) / (size_pt * _CHARACTER_EM)))
 
 
 def take_title(ax: Axes) -> tuple[str, str]:
     """Take title and notes off the axes, for who sets them as text elsewhere; returns both."""
-    text = ax.get_title(loc="left")
+    text = " ".join(ax.get_title(loc="left").split())
     ax.set_title("", loc="left")
     notes = [note for note in ax.texts if note.get_gid() == _NOTES]
     said = " ".join(" ".join(note.get_text() for note in notes).split())

@@ -1,6 +1,7 @@
 """``podsim plot``: figures of stored runs, one file each."""
 
 import json
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 FORMATS: Final = ("svg", "png", "pdf")
 DEFAULT_FOLDER: Final = DEFAULT_STORE.with_name("plots")
 NARROWEST_IN, WIDEST_IN = 4.0, 20.0
+
+
+def _finite(_: click.Context, option: click.Parameter, width: float) -> float:
+    """The value of --width: NaN lies in every range."""
+    if not isfinite(width):
+        raise click.BadParameter(f"{width} is no width", param=option)
+    return width
 
 
 @click.command("plot")
@@ -46,6 +54,7 @@ NARROWEST_IN, WIDEST_IN = 4.0, 20.0
     type=click.FloatRange(NARROWEST_IN, WIDEST_IN),
     default=6.0,
     show_default=True,
+    callback=_finite,
     metavar="INCHES",
     help="Width of each figure.",
 )

@@ -1,0 +1,97 @@
+"""The figures of the polls of the pods."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sim.plots import kv_usage_over_time, load_over_time
+from sim.plots.pods import MOST_LINES, polled
+from tests.plots.tables import check_readable, legend_of, line, polls, words
+
+
+def test_a_line_is_the_mean_of_the_polls_in_each_bin():
+    """A pod's load would be that of another pod or time."""
+    frame = polls([[4, 6] * 120, [1, 3] * 120])
+    ax = load_over_time(frame)
+    times_s, values = line(ax, "qwen-0")
+    assert times_s[:2].tolist() == [1.0, 3.0]
+    assert set(values) == {5.0}
+    assert set(line(ax, "qwen-1")[1]) == {2.0}
+    assert "means over 2 s" in words(ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("simulated time, s", "requests in flight")
+    assert legend_of(ax) == ["qwen-0", "qwen-1"]
+    check_readable(ax.figure)
+
+
+def test_requests_that_wait_in_a_pod_are_filled():
+    """A pod that is full would look like one that works on all it has."""
+    frame = polls([[4.0] * 20])
+    assert not load_over_time(frame).collections
+    ax = load_over_time(frame.assign(waiting=3.0))
+    assert ax.collections[0].get_datalim(ax.transData).y1 == 3.0
+    assert "filled: waiting in the pod" in words(ax)
+
+
+def test_many_pods_are_rows_of_a_heat_map():
+    """Sixty-four lines would be a ball of wool."""
+    load = [[float(pod)] * 30 for pod in range(64)]
+    ax = load_over_time(polls(load))
+    image = ax.images[0].get_array()
+    assert image.shape == (64, 30)
+    assert image[:, 0].tolist() == list(range(64))
+    assert "requests in flight" in ax.figure.axes[1].get_ylabel()
+    assert ax.images[0].norm.vmax == 63.0
+    check_readable(ax.figure)
+
+
+def test_a_pod_that_was_not_polled_yet_has_no_colour():
+    """A pod that is not there would look idle."""
+    late = polls([[1.0] * 20 for _ in range(MOST_LINES + 1)])
+    late = late[(late["pod"] != "qwen-3") | (late["time_s"] >= 10.0)]
+    ax = load_over_time(late)
+    hidden = ax.images[0].get_array().mask
+    assert hidden.sum() == 10
+    assert hidden[polled(late, "in_flight").pods.index("qwen-3"), :10].all()
+    check_readable(ax.figure)
+
+
+def test_the_kv_usage_of_many_pods_is_a_band_around_the_median_pod():
+    """A hot pod would vanish in a mean."""
+    usage = [[0.1] * 30 for _ in range(8)] + [[0.9] * 30]
+    ax = kv_usage_over_time(polls(usage, gauge="kv_usage"))
+    assert set(line(ax, "median pod")[1]) == {0.1}
+    whole, middle = (band.get_datalim(ax.transData) for band in ax.collections)
+    assert (whole.y0, whole.y1) == pytest.approx((0.1, 0.9))
+    assert (middle.y0, middle.y1) == pytest.approx((0.1, 0.1))
+    assert legend_of(ax) == ["all pods", "middle half", "median pod"]
+    assert ax.get_ylabel() == "KV blocks held, %"
+    check_readable(ax.figure)
+
+
+def test_few_pods_have_a_line_each_of_their_kv_usage():
+    """With two pods a band would hide which one is full."""
+    ax = kv_usage_over_time(polls([[0.25] * 10, [0.5] * 10], gauge="kv_usage"))
+    assert [set(line(ax, pod)[1]) for pod in ("qwen-0", "qwen-1")] == [{0.25}, {0.5}]
+
+
+def test_one_of_several_runs_is_drawn_and_named():
+    """Polls of two runs would be averaged into one that never was."""
+    runs = [
+        polls([[float(at)] * 5], variant=variant, seed=seed)
+        for at, (variant, seed) in enumerate([("a", 1), ("a", 2), ("b", 1), ("b", 2)])
+    ]
+    frame = pd.concat(runs)
+    first, named = load_over_time(frame), load_over_time(frame, variant="b", seed=2)
+    assert set(line(first, "qwen-0")[1]) == {0.0}
+    assert set(line(named, "qwen-0")[1]) == {3.0}
+    assert "a, seed 1" in words(first)
+    assert "b, seed 2" in words(named)
+
+
+@pytest.mark.parametrize("draw", [load_over_time, kv_usage_over_time])
+@pytest.mark.parametrize("values", [[], [[0.0]], [[1.0]], [[0.0] * 9] * 64, [[np.nan] * 3]])
+def test_few_polls_make_a_readable_figure(draw, values):
+    """A run without polls, or of idle pods, would end in a warning or a broken file."""
+    ax = draw(polls(values))
+    check_readable(ax.figure)
+    assert ("no pod was polled" in words(ax)) == (values == [])
