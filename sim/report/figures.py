@@ -28,7 +28,7 @@ from sim.results.result import RunResult
 WIDTH_IN: Final = 3.6
 """As wide as a phone: text keeps its size there, and grows where there is more room."""
 HEIGHT_IN: Final = 2.9
-MOST_OPEN: Final = 4
+MOST_OPEN: Final = 6
 """Variants whose own drawings are seen at once; those of further ones are folded away."""
 
 

@@ -135,13 +135,13 @@ class Stays:
 def of_sessions(stays: Stays) -> str:
     """How many sessions stay on their pod."""
     stayed = stays.sessions - stays.moved
+    there = "with two turns or more that begin in the window"
+    if not stays.moved:
+        return f"All {stays.sessions:,} sessions {there} stay on one pod."
+    moves = f"{stays.moves:,} move{'' if stays.moves == 1 else 's'}"
     return (
-        f"Of the {stays.sessions:,} sessions with two turns or more that begin in the window, "
-        f"{stayed:,} stay on one pod; the others move {stays.moves:,} "
-        f"time{'' if stays.moves == 1 else 's'} in all."
-        if stays.moved
-        else f"All {stays.sessions:,} sessions with two turns or more that begin in the window "
-        "stay on one pod."
+        f"{stayed:,} of {stays.sessions:,} sessions {there} stay on one pod; the others make {moves} "
+        "in all."
     )
 
 

@@ -160,8 +160,8 @@ def test_moves_are_counted_within_sessions():
     stays = findings.Stays.of(rows, (10.0, 20.0))
     assert stays == findings.Stays(sessions=2, moved=1, moves=2)
     assert findings.of_sessions(stays) == (
-        "Of the 2 sessions with two turns or more that begin in the window, 1 stay on one pod; "
-        "the others move 2 times in all."
+        "1 of 2 sessions with two turns or more that begin in the window stay on one pod; the "
+        "others make 2 moves in all."
     )
     none = findings.Stays.of(rows, (30.0, 40.0))
     assert none == findings.Stays(0, 0, 0)
