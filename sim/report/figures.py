@@ -20,7 +20,7 @@ from sim.plots.placement import session_map, sessions_may_move, spills_by_reason
 from sim.plots.pools import pool_timeline, residence
 from sim.report import findings
 from sim.report.drawing import svg
-from sim.report.fitting import name_rows, place_legend, rows_in
+from sim.report.fitting import name_rows, place_legend, rows_in, thin_ticks
 from sim.report.selection import Study
 from sim.results import arrow
 from sim.results.result import RunResult
@@ -100,6 +100,7 @@ def _figure(anchor: str, sketch: _Sketch) -> Figure:
     axes = sheet.add_subplot()
     said = sketch.draw(axes)
     note = f"{said[0].upper()}{said[1:]}." if said else ""
+    thin_ticks(sheet, axes)
     place_legend(sheet, axes)
     return Figure(anchor, sketch.title, sketch.caption, note, svg(sheet, anchor, sketch.caption))
 

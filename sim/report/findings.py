@@ -140,8 +140,8 @@ def of_sessions(stays: Stays) -> str:
         return f"All {stays.sessions:,} sessions {there} stay on one pod."
     moves = f"{stays.moves:,} move{'' if stays.moves == 1 else 's'}"
     return (
-        f"{stayed:,} of {stays.sessions:,} sessions {there} stay on one pod; the others make {moves} "
-        "in all."
+        f"{stayed:,} of {stays.sessions:,} sessions {there} stay on one pod; the others make "
+        f"{moves} in all."
     )
 
 

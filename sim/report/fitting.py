@@ -1,6 +1,7 @@
 """Names of any length on narrow drawings: in legends, beside rows."""
 
 from collections.abc import Iterable
+from math import inf
 from textwrap import fill
 from typing import Final
 
@@ -17,6 +18,9 @@ NAME_CHARACTERS: Final = 14
 NAME_LINES: Final = 3
 LEGEND_CHARACTERS: Final = 32
 """Width of a name in a legend."""
+AXES_SHARE: Final = 0.72
+"""Of the width of a drawing, about what the axes have when all labels have their room."""
+TICK_GAP_EM: Final = 0.7
 MOST_COLUMNS: Final = 4
 """Columns of a legend."""
 
@@ -45,6 +49,26 @@ def place_legend(sheet: Figure, axes: Axes) -> None:
         if columns == 1 or legend.get_window_extent(renderer).width <= sheet.bbox.width:
             return
         legend.remove()
+
+
+def thin_ticks(sheet: Figure, axes: Axes) -> None:
+    """Leave out those numbers below the axes that would touch the one before."""
+    renderer = FigureCanvasAgg(sheet).get_renderer()  # type: ignore[no-untyped-call]
+    low, high = axes.get_xlim()
+    left, right = (axes.transData.transform((end, 0.0))[0] for end in (low, high))
+    kept: list[tuple[float, str]] = []
+    taken_px = -inf
+    for tick, label in zip(axes.get_xticks(), axes.get_xticklabels()):
+        if not low <= tick <= high or not label.get_text():
+            continue
+        share = (axes.transData.transform((tick, 0.0))[0] - left) / (right - left)
+        middle_px = share * sheet.bbox.width * AXES_SHARE
+        half_px = label.get_window_extent(renderer).width / 2.0
+        if middle_px - half_px >= taken_px:
+            kept.append((float(tick), label.get_text()))
+            taken_px = middle_px + half_px + TICK_GAP_EM * style.TEXT_PT * sheet.dpi / 72.0
+    axes.set_xticks([tick for tick, _ in kept], [text for _, text in kept])
+    axes.set_xlim(low, high)
 
 
 def name_rows(axes: Axes, lines: int = NAME_LINES) -> None:

@@ -1,6 +1,7 @@
 """Drawings inside a page: small, alone with their ids, without styles of their own."""
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sim.report.drawing import svg
-from sim.report.fitting import name_rows, place_legend, rows_in
+from sim.report.fitting import name_rows, place_legend, rows_in, thin_ticks
 
 LONG = "a-name-of-a-variant-as-somebody-in-a-hurry-would-never-write-it"
 
@@ -116,3 +117,20 @@ def test_a_legend_is_never_wider_than_the_drawing():
     (legend,) = figure.legends
     assert legend.get_window_extent().width <= figure.bbox.width
     assert ax.get_legend() is None
+
+
+def test_numbers_below_the_axes_do_not_touch():
+    """A narrow range on a logarithmic scale would be labelled with a smear."""
+    ax = axes()
+    ax.set_xscale("log")
+    ax.set_xlim(0.018, 0.046)
+    numbers = [0.02, 0.025, 0.03, 0.035, 0.04, 0.045]
+    ax.set_xticks(numbers, [f"{each:g}" for each in numbers])
+    figure = ax.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    thin_ticks(figure, ax)
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+    assert 3 <= len(boxes) < 6
+    assert ax.get_xlim() == (0.018, 0.046)
