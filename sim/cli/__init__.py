@@ -28,6 +28,7 @@ VERBS: Final = (
     "run",
     "runs",
     "explain",
+    "report",
     "plot",
     "compare",
     "sweep",

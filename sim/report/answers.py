@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from sim.report.selection import Study
-from sim.results.metrics import flatten, metric
+from sim.comparison.wording import margin
+from sim.report.contrasts import LEAST_SEEDS, Judge
+from sim.results.metrics import metric
 from sim.results.shown import Row, shown
-from sim.stats import t_interval
 
 BEFORE: Final = ("slo_attainment",)
 AFTER: Final = ("error_ratio", "prompt_cache_hit_ratio", "output_tokens_per_s")
@@ -16,6 +16,13 @@ TTFT: Final = "ttft_s.p95"
 BY_WORKLOAD: Final = "by_workload."
 MOST: Final = 4
 """Figures on the first screen."""
+NAMES: Final = {
+    "slo_attainment": "Requests within the SLO",
+    "error_ratio": "Error rate",
+    "prompt_cache_hit_ratio": "Prompt cache hit rate",
+    "output_tokens_per_s": "Output",
+}
+"""What figures of the first screen are called where the label of their row is no name."""
 BETTER: Final = {"up": "higher is better", "down": "lower is better", "none": ""}
 
 
@@ -41,14 +48,14 @@ class Answer:
     finding: str
 
 
-def answers(study: Study, comparison: Mapping[str, Any]) -> tuple[Answer, ...]:
+def answers(judge: Judge, comparison: Mapping[str, Any]) -> tuple[Answer, ...]:
     """What a reader asks first: objectives met, waiting, errors, cache hits, output; at most four.
 
     ``comparison`` is that of ``sim.results.comparison``.
     """
     rows = {row.key: row for row in shown(dict(comparison)) if row.key}
     keys = [key for key in _asked(comparison) if key in rows and _tells(key, comparison)]
-    return tuple(_answer(study, rows[key], comparison[key]) for key in islice(keys, MOST))
+    return tuple(_answer(judge, rows[key], comparison[key]) for key in islice(keys, MOST))
 
 
 def name_of(row: Row) -> tuple[str, str]:
@@ -56,6 +63,7 @@ def name_of(row: Row) -> tuple[str, str]:
     label, _, unit = row.label.strip().rpartition(", ")
     if not label:
         label, unit = unit, ""
+    label = NAMES.get(row.key, label)
     if row.key.startswith(BY_WORKLOAD):
         label = f"{label} of {row.key.removeprefix(BY_WORKLOAD).partition('.')[0]}"
     return label, unit
@@ -74,7 +82,8 @@ def _tells(key: str, comparison: Mapping[str, Any]) -> bool:
     return key != "error_ratio" or any(figure["mean"] for figure in comparison[key].values())
 
 
-def _answer(study: Study, row: Row, figures: Mapping[str, Mapping[str, Any]]) -> Answer:
+def _answer(judge: Judge, row: Row, figures: Mapping[str, Mapping[str, Any]]) -> Answer:
+    study = judge.study
     seeds = {variant: len(own) for variant, own in study.seeds.items()}
     known = {name: figure for name, figure in figures.items() if figure["n"] == seeds[name]}
     longest = max((_end(figure) for figure in known.values()), default=0.0) or 1.0
@@ -98,7 +107,7 @@ def _answer(study: Study, row: Row, figures: Mapping[str, Mapping[str, Any]]) ->
             )
             for name in study.variants
         ),
-        _finding(study, row, known),
+        _finding(judge, row, known),
     )
 
 
@@ -107,9 +116,11 @@ def _end(figure: Mapping[str, Any]) -> float:
     return max(float(figure["mean"]), float(figure["high"] or 0.0))
 
 
-def _finding(study: Study, row: Row, known: Mapping[str, Mapping[str, Any]]) -> str:
+def _finding(judge: Judge, row: Row, known: Mapping[str, Mapping[str, Any]]) -> str:
     """A sentence on who stands where, and whether the seeds bear it out."""
+    study = judge.study
     title, unit = name_of(row)
+    title = f"{title[0].upper()}{title[1:]}"
     better = metric(row.key).better
     if len(known) < len(study.variants):
         missing = [study.called(name) for name in study.variants if name not in known]
@@ -124,25 +135,21 @@ def _finding(study: Study, row: Row, known: Mapping[str, Mapping[str, Any]]) -> 
     adjective = "highest" if better == "up" else "lowest"
     return (
         f"{title} is {adjective} with {first}, {values[0]}, against {values[-1]} with {last}"
-        f"{_borne_out(study, row, ordered[0], ordered[-1])}"
+        f"{_borne_out(judge, row.key, ordered[-1], ordered[0])}"
     )
 
 
-def _borne_out(study: Study, row: Row, one: str, other: str) -> str:
-    """Whether paired seeds tell the two apart."""
-    values: dict[str, dict[int, float]] = {one: {}, other: {}}
-    for result in study.results:
-        value = dict(flatten(result.summary)).get(row.key)
-        if result.variant in values and value is not None:
-            values[result.variant][result.seed] = float(value)
-    shared = [seed for seed in values[one] if seed in values[other]]
-    if len(shared) < 2:
-        return " (one seed: no interval)" if len(shared) == 1 else " (no seed in common)"
-    found = t_interval([values[other][seed] - values[one][seed] for seed in shared])
-    assert found.low is not None and found.high is not None
-    if found.low <= 0.0 <= found.high:
-        return f"; over {len(shared)} paired seeds that difference may be chance"
-    return ""
+def _borne_out(judge: Judge, key: str, base: str, new: str) -> str:
+    """Whether the seeds tell the two apart, where they do not."""
+    shared = judge.shared_seeds(base, new)
+    if shared < LEAST_SEEDS:
+        return " (one seed, which says nothing about chance)" if shared else " (no seed in common)"
+    found = judge.judged(base, new).get(key)
+    if found is None or found.verdict not in ("same", "inconclusive"):
+        return ""
+    if found.verdict == "same":
+        return f"; a difference of less than {margin(found)} counts as none"
+    return f"; {shared} seeds do not settle whether that is more than chance"
 
 
 def _with_unit(number: str, unit: str) -> str:

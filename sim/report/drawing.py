@@ -8,20 +8,18 @@ apart by the name of the figure.
 
 import re
 from collections.abc import Iterator
-from io import BytesIO
 from typing import Final
 from xml.etree import ElementTree
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+
+from sim.plots.saving import as_bytes
 
 SVG: Final = "http://www.w3.org/2000/svg"
 LINK: Final = "{http://www.w3.org/1999/xlink}href"
 MATHS: Final = "$\\mathdefault{"
 """How Matplotlib's own labels of logarithmic axes begin."""
-DPI: Final = 150
-"""Of dense layers, which are pictures: sharp on a screen, and on paper at the size they have."""
 DENSE: Final = 4_000
 """Vertices or markers of one layer above which it is drawn as a picture."""
 _REFERENCE: Final = re.compile(r"url\(#([^)]+)\)")
@@ -35,10 +33,7 @@ def svg(figure: Figure, name: str, label: str) -> str:
     ``name`` is the start of every id in it; it has to differ between the figures of a page.
     """
     _simplify(figure)
-    written = BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        figure.savefig(written, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
-    root = ElementTree.fromstring(written.getvalue())
+    root = ElementTree.fromstring(as_bytes(figure))
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
@@ -64,7 +59,8 @@ def _simplify(figure: Figure) -> None:
         crowded = len(axes.patches) > DENSE
         for patch in axes.patches:
             patch.set_rasterized(crowded)
-    figure.draw_without_rendering()  # makes the labels of all ticks
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_ticklabels()  # makes them
     for text in figure.findobj(Text):
         if isinstance(text, Text) and not text.get_text().startswith(MATHS):
             text.set_parse_math(False)  # a name with two dollar signs is a name

@@ -1,13 +1,13 @@
 """What is seen in each drawing, in one sentence with its numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
-from sim.plots.frames import numbers, within
-from sim.plots.material import Material
+from sim.plots.frames import Span, numbers, within
 from sim.report.answers import listed
 from sim.report.selection import Study
 from sim.results.result import RunResult
@@ -34,18 +34,24 @@ def of_hits(study: Study, comparison: Mapping[str, Any]) -> str:
 
 
 def of_spills(study: Study, comparison: Mapping[str, Any]) -> str:
-    """How much was sent away, and why most often."""
-    shares = _by_variant(study, comparison, SPILLED, " %")
-    total = {
+    """How much was sent away, why most often, and where nothing can be."""
+    with_home = {run.variant: run.facts.has_home for run in study.results}
+    homes = [name for name in study.variants if with_home[name]]
+    homeless = [study.called(name) for name in study.variants if not with_home[name]]
+    times = {
         key.removeprefix(REASONS): sum(figure["mean"] or 0.0 for figure in figures.values())
         for key, figures in comparison.items()
         if key.startswith(REASONS)
     }
-    counted = {reason: times for reason, times in total.items() if times}
-    why = f", most often for the reason {max(counted, key=lambda key: counted[key])}"
-    return f"The share of placements that spilled away from their home is {shares}" + (
-        f"{why}." if counted else "."
+    said = (
+        "The share of placements that spilled away from their home is "
+        f"{_by_variant(study, comparison, SPILLED, ' %', homes)}"
     )
+    if any(times.values()):
+        said += f"; the reason is {max(times, key=lambda reason: times[reason])} most often"
+    if homeless:
+        said += f" (the policy of {listed(homeless)} knows no home)"
+    return f"{said}."
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,9 @@ class Polls:
     highest: int
 
     @staticmethod
-    def of(material: Material, run: RunResult) -> "Polls":
-        """Those of a run; no pods where none was polled in its window."""
-        frame = material.first_pods
-        frame = frame[frame["variant"] == run.variant]
-        window = (run.facts.window_start_s, run.facts.window_end_s)
-        frame = within(frame, "time_s", window)
+    def of(pods: pd.DataFrame, window_s: Span) -> "Polls":
+        """Those of the pods table of a run; no pods where none was polled in the window."""
+        frame = within(pods, "time_s", window_s)
         means = frame.groupby("pod", sort=True)["in_flight"].mean()
         return Polls(
             {str(pod): float(mean) for pod, mean in means.items()},
@@ -83,12 +86,8 @@ def of_kv_usage(run: RunResult) -> str:
     """How full the caches are of what cannot be evicted."""
     usage = run.summary["kv_usage"]
     return (
-        (
-            f"Requests hold {usage['mean']:.1%} of the KV blocks on average over all polls of the "
-            f"window, and less than {usage['p95']:.1%} in 95 % of them."
-        )
-        .replace("%", " %")
-        .replace("  %", " %")
+        f"Requests hold {_share(usage['mean'])} of the KV blocks on average over all polls of the "
+        f"window, and less than {_share(usage['p95'])} in 95 % of them."
     )
 
 
@@ -114,20 +113,18 @@ class Stays:
     moves: int
 
     @staticmethod
-    def of(material: Material, run: RunResult) -> "Stays":
-        """Those of a run."""
-        frame = material.requests
-        here = (frame["variant"] == run.variant) & (frame["seed"] == run.seed)
-        frame = frame[here & frame["session_id"].notna() & frame["pod"].notna()]
-        frame = frame.sort_values(["session_id", "arrival_s"], kind="stable")
-        same = (frame["session_id"] == frame["session_id"].shift()).to_numpy()
-        elsewhere = same & (frame["pod"] != frame["pod"].shift()).to_numpy()
-        sessions, first = np.unique(frame["session_id"].to_numpy(str), return_index=True)
-        turns = np.diff([*first, len(frame)])
-        began_s = numbers(frame, "arrival_s")[first]
+    def of(requests: pd.DataFrame, window_s: Span) -> "Stays":
+        """Those of the requests table of a run."""
+        placed = requests[requests["session_id"].notna() & requests["pod"].notna()]
+        placed = placed.sort_values(["session_id", "arrival_s"], kind="stable")
+        _, first, turns = np.unique(
+            placed["session_id"].to_numpy(str), return_index=True, return_counts=True
+        )
+        elsewhere = (placed["pod"] != placed["pod"].shift()).to_numpy(copy=True)
+        elsewhere[first] = False  # which pod the session before it ended on is no matter
         moves = np.add.reduceat(elsewhere.astype(int), first) if len(first) else np.zeros(0, int)
-        counted = (turns > 1) & (began_s >= run.facts.window_start_s)
-        counted &= began_s < run.facts.window_end_s
+        began_s = numbers(placed, "arrival_s")[first]
+        counted = (turns > 1) & (began_s >= window_s[0]) & (began_s < window_s[1])
         return Stays(
             int(np.count_nonzero(counted)),
             int(np.count_nonzero(moves[counted])),
@@ -138,33 +135,35 @@ class Stays:
 def of_sessions(stays: Stays) -> str:
     """How many sessions stay on their pod."""
     stayed = stays.sessions - stays.moved
+    there = "with two turns or more that begin in the window"
+    if not stays.moved:
+        return f"All {stays.sessions:,} sessions {there} stay on one pod."
+    moves = f"{stays.moves:,} move{'' if stays.moves == 1 else 's'}"
     return (
-        f"Of the {stays.sessions:,} sessions with two turns or more that begin in the window, "
-        f"{stayed:,} stay on one pod; the others move {stays.moves:,} "
-        f"time{'' if stays.moves == 1 else 's'} in all."
-        if stays.moved
-        else f"All {stays.sessions:,} sessions with two turns or more that begin in the window "
-        "stay on one pod."
+        f"{stayed:,} of {stays.sessions:,} sessions {there} stay on one pod; the others make "
+        f"{moves} in all."
     )
 
 
-def _by_variant(study: Study, comparison: Mapping[str, Any], row: Row, unit: str) -> str:
+def _by_variant(
+    study: Study,
+    comparison: Mapping[str, Any],
+    row: Row,
+    unit: str,
+    variants: Sequence[str] | None = None,
+) -> str:
     """The figure of each variant in words; of many variants the two ends."""
-    figures = comparison[row.key]
-    seeds = study.seeds
-    known = [name for name in study.variants if figures[name]["n"] == len(seeds[name])]
+    names = study.variants if variants is None else variants
+    figures, seeds = comparison[row.key], study.seeds
+    known = [name for name in names if figures[name]["n"] == len(seeds[name])]
     values = {name: f"{row.number(figures[name]['mean'])}{unit}" for name in known}
-    if len(study.variants) == 1:
-        return values[known[0]] if known else "an unknown time"
-    if len(study.variants) <= FEW:
-        return listed(
-            f"{values.get(name, 'unknown')} ({study.called(name)})" for name in study.variants
-        )
-    if not known:
-        return "unknown"
+    if len(study.variants) == 1 or not known:
+        return values[known[0]] if known else "unknown"
+    if len(names) <= FEW:
+        return listed(f"{values.get(name, 'unknown')} ({study.called(name)})" for name in names)
     low, high = (pick(known, key=lambda name: figures[name]["mean"]) for pick in (min, max))
     ends = f"{values[low]} ({study.called(low)}) to {values[high]} ({study.called(high)})"
-    unknown = len(study.variants) - len(known)
+    unknown = len(names) - len(known)
     return f"{ends}, unknown of {unknown} variants" if unknown else ends
 
 

@@ -8,13 +8,13 @@ from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from sim.report.answers import Answer, answers, name_of
+from sim.report.contrasts import Contrasts, Judge, contrasts
 from sim.report.figures import Group, groups
 from sim.report.provenance import Made, Recipe, doubts, origins, recipe, runs_made
 from sim.report.selection import Study, studies
-from sim.report.setup import Difference, Line, changed, lines
+from sim.report.setup import Line, Settings, changed, lines
 from sim.results.comparison import compare_variants
 from sim.results.metrics import metric
 from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, Row, shown
@@ -54,8 +54,9 @@ class Section:
     replication: str
     variants: tuple[str, ...]
     setup: tuple[Line, ...]
-    changed: tuple[Difference, ...]
+    changed: tuple[Settings, ...]
     answers: tuple[Answer, ...]
+    contrasts: tuple[Contrasts, ...]
     tables: tuple[Table, ...]
     footnote: str
     definitions: tuple[Line, ...]
@@ -82,7 +83,7 @@ def report(runs: Sequence[StoredRun], title: str | None = None) -> str:
     return environment.from_string(_packaged("page.html")).render(
         title=title or ", ".join(dict.fromkeys(study.name for study in found)),
         sections=sections,
-        style=Markup(style),
+        style=style,
         style_hash=b64encode(sha256(style.encode()).digest()).decode(),
         podsim="; ".join(dict.fromkeys(section.recipe.podsim for section in sections)),
     )
@@ -93,7 +94,7 @@ def _packaged(name: str) -> str:
 
 
 def _section(study: Study, anchor: str) -> Section:
-    comparison = compare_variants(study.results)
+    comparison, judge = compare_variants(study.results), Judge(study)
     rows = shown(comparison)
     tables = tuple(_tables(study, comparison, rows))
     partly = any(PARTLY_UNKNOWN in row.cells for table in tables for row in table.rows)
@@ -107,7 +108,8 @@ def _section(study: Study, anchor: str) -> Section:
         variants=tuple(map(study.called, study.variants)),
         setup=lines(study),
         changed=changed(study),
-        answers=answers(study, comparison),
+        answers=answers(judge, comparison),
+        contrasts=contrasts(judge, rows),
         tables=tables,
         footnote=f"* {PARTLY_UNKNOWN_MEANS}" if partly else "",
         definitions=tuple(_definitions(rows)),
@@ -190,8 +192,8 @@ def _method(study: Study) -> Iterator[str]:
     yield (
         "KV usage and requests in flight are means over the polls of the pods, one every "
         f"{' or '.join(polls)}: averages over time as sampled, not over arrivals or engine steps. "
-        "The prompt cache hit rate is weighted by tokens. Rates per second are counts in the window "
-        "divided by its length."
+        "The prompt cache hit rate is weighted by tokens. Rates per second are counts in the "
+        "window divided by its length."
     )
     yield (
         "A request that has no first token when the run ends counts as later than all others; a "

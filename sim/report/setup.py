@@ -10,6 +10,7 @@ from sim.results.result import RunFacts
 from sim.results.wording import listed, window_in_words
 
 CLOSED, TIMED, SCRIPTED = "closed loop", "open loop", "scripted"
+DIFFERS: Final = "not the same in all variants, see below"
 TRAFFIC: Final = {
     "agents": (
         CLOSED,
@@ -45,32 +46,59 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A setting in which variants differ: its path, and the value of each in their order."""
+class Settings:
+    """Settings of a variant that are not the same in all, each path with its value."""
 
-    path: str
-    values: tuple[str, ...]
+    variant: str
+    values: tuple[Line, ...]
 
 
 def lines(study: Study) -> tuple[Line, ...]:
-    """The set-up of the first variant; ``changed`` says how others differ."""
-    scenario = next(iter(study.scenarios.values()))
+    """The set-up; what is not the same for all variants is left to ``changed``."""
+    facts = {result.variant: result.facts for result in study.results}
+    told = [
+        {line.about: line for line in _scenario(scenario, facts[variant])}
+        for variant, scenario in study.scenarios.items()
+    ]
+    common = (
+        line if all(other.get(about) == line for other in told) else Line(about, DIFFERS)
+        for about, line in {
+            about: line for lines in reversed(told) for about, line in lines.items()
+        }.items()
+    )
     return (
         *(Line("Window", text) for text in _windows(study)),
         Line("Runs", _runs(study)),
-        *_backends(scenario, study.results[0].facts),
-        *_pools(scenario),
-        *_traffic(scenario),
-        *_objectives(scenario),
+        *common,
     )
 
 
-def changed(study: Study) -> tuple[Difference, ...]:
-    """Every setting in which the variants differ."""
-    return tuple(
-        Difference(path, tuple(_written(values[variant]) for variant in study.variants))
-        for path, values in differences(study.scenarios).items()
+def _scenario(scenario: Mapping[str, Any], facts: RunFacts) -> Iterator[Line]:
+    """The set-up of one variant."""
+    yield from _backends(scenario)
+    pods, gpus = len(facts.pods), facts.gpus
+    yield Line("Fleet", f"{_counted(pods, 'pod')} on {_counted(gpus, 'GPU')}")
+    yield from _pools(scenario)
+    yield from _traffic(scenario)
+    yield from _objectives(scenario)
+
+
+def changed(study: Study) -> tuple[Settings, ...]:
+    """The settings in which variants differ; of later ones those that the first has otherwise."""
+    found = differences(study.scenarios)
+    first = study.variants[0]
+    told = (
+        (
+            variant,
+            [
+                Line(path, _written(values[variant]))
+                for path, values in found.items()
+                if variant == first or values[variant] != values[first]
+            ],
+        )
+        for variant in study.variants
     )
+    return tuple(Settings(study.called(name), tuple(lines)) for name, lines in told if lines)
 
 
 def _windows(study: Study) -> Iterator[str]:
@@ -91,17 +119,13 @@ def _runs(study: Study) -> str:
     return "; ".join(f"{study.called(name)} under {listed(own)}" for name, own in seeds.items())
 
 
-def _backends(scenario: Mapping[str, Any], facts: RunFacts) -> Iterator[Line]:
+def _backends(scenario: Mapping[str, Any]) -> Iterator[Line]:
     for name, backend in scenario["backends"].items():
         engine = scenario["engines"][backend["engine"]]
         replicas = backend["replicas"]
         pods = f"{replicas} replica{'' if replicas == 1 else 's'} of {backend['engine']}"
-        yield Line(
-            f"Backend {name}",
-            f"{pods} ({_engine(engine)}), placement by {backend['policy']['kind']}",
-        )
-    gpus, pods_there = facts.gpus, len(facts.pods)
-    yield Line("Fleet", f"{_counted(pods_there, 'pod')} on {_counted(gpus, 'GPU')}")
+        yield Line(f"Backend {name}", f"{pods} ({_engine(engine)})")
+        yield Line(f"Placement on {name}", backend["policy"]["kind"])
 
 
 def _engine(engine: Mapping[str, Any]) -> str:
@@ -111,7 +135,7 @@ def _engine(engine: Mapping[str, Any]) -> str:
     parts = (
         engine["kind"],
         engine.get("model"),
-        gpu and (f"{cards} x {gpu}" if cards > 1 else gpu),
+        gpu and (f"{cards} × {gpu}" if cards > 1 else gpu),
     )
     return ", ".join(str(part) for part in parts if part)
 

@@ -1,0 +1,192 @@
+"""The sentences of a report: who is ahead, how sure that is, what is seen in a drawing."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from sim.report import findings
+from sim.report.answers import answers, listed
+from sim.report.contrasts import Judge, contrasts
+from sim.report.selection import Study
+from sim.results.comparison import compare_variants
+from sim.results.result import RunResult
+from sim.results.shown import shown
+from sim.results.stored import StoredRun
+from tests.results.builders import Book, facts, pooled_run
+
+SUMMARY = Book().freeze(facts()).summary
+
+
+class Told(StoredRun):
+    """A stored run whose summary lies in its manifest."""
+
+    def summary(self) -> dict[str, Any]:
+        """Its figures."""
+        return dict(self.manifest["summary"])
+
+
+def study(values: Mapping[str, Mapping[int, float | None]]) -> Study:
+    """Runs that differ in their p95 of TTFT: by variant and seed."""
+    stored, results = [], []
+    for variant, by_seed in values.items():
+        for seed, p95 in by_seed.items():
+            spread = dict.fromkeys(("mean", "p50", "p90", "p95", "p99"), p95)
+            summary = {**SUMMARY, "ttft_s": spread}
+            manifest = {
+                "facts": {"scenario": "demo"},
+                "scenario_hash": "abc",
+                "variant_hash": variant,
+                "variants": list(values),
+                "variant": variant,
+                "seed": seed,
+                "digest": f"{variant}-{seed}",
+                "summary": summary,
+            }
+            stored.append(Told(Path("nowhere"), manifest))
+            about = replace(facts(), variant=variant, seed=seed)
+            empty = Book().freeze(facts()).tables
+            results.append(RunResult(about, empty, summary, (), f"{variant}-{seed}"))
+    return Study(tuple(stored), tuple(results))
+
+
+def ttft_finding(values: Mapping[str, Mapping[int, float | None]]) -> str:
+    """What the first screen says of the p95."""
+    found = study(values)
+    told = answers(Judge(found), compare_variants(found.results))
+    (answer,) = [each for each in told if each.title == "TTFT p95"]
+    return answer.finding
+
+
+def test_the_lowest_is_named_with_the_highest():
+    """The first screen would not say what came out."""
+    said = ttft_finding(
+        {"a": {1: 2.0, 2: 2.1, 3: 2.05}, "b": {1: 1.0, 2: 1.1, 3: 1.04}, "c": {1: 3, 2: 3.1, 3: 3}}
+    )
+    assert said == "TTFT p95 is lowest with b, 1.05 s, against 3.03 s with c"
+
+
+def test_what_may_be_chance_is_said_to():
+    """Three noisy seeds would decide what is bought."""
+    said = ttft_finding({"a": {1: 1.0, 2: 4.0, 3: 2.0}, "b": {1: 2.0, 2: 1.0, 3: 3.0}})
+    assert said.endswith("; 3 seeds do not settle whether that is more than chance")
+
+
+def test_what_is_within_the_margin_counts_as_none():
+    """A difference that matters to nobody would look like a winner."""
+    said = ttft_finding({"a": {1: 1.0, 2: 1.1, 3: 1.2}, "b": {1: 1.01, 2: 1.11, 3: 1.21}})
+    assert said.endswith("; a difference of less than 5 % counts as none")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"a": {1: 1.0}, "b": {1: 2.0}}, " (one seed, which says nothing about chance)"),
+        ({"a": {1: 1.0}, "b": {2: 2.0}}, " (no seed in common)"),
+        ({"a": {1: 1.0, 2: 1.0}, "b": {1: 1.0, 2: 1.0}}, "is 1.00 s with every variant"),
+        ({"a": {1: 1.0, 2: None}, "b": {1: 2.0, 2: 2.0}}, "TTFT p95 is not known of a"),
+        ({"": {1: 1.0, 2: 3.0}}, "TTFT p95 is 2.00 s"),
+    ],
+)
+def test_special_cases_are_worded_as_what_they_are(values: Any, said: str):
+    """One seed, unknown values or a single variant would read like a finding."""
+    assert ttft_finding(values).endswith(said)
+
+
+def test_bars_begin_at_zero_and_intervals_do_not_leave_the_box():
+    """A bar would be longer than its figure, or the best look twice as good as it is."""
+    found = study({"a": {1: 1.0, 2: 3.0}, "b": {1: 4.0, 2: 4.0}})
+    told = answers(Judge(found), compare_variants(found.results))
+    (answer,) = [each for each in told if each.title == "TTFT p95"]
+    first, second = answer.standings
+    half = 12.706  # of {1, 3}: t(0.975, 1) times a standard error of 1
+    assert first.bar == pytest.approx(2.0 / (2.0 + half), rel=1e-4)
+    assert first.low == 0.0
+    assert first.high == 1.0
+    assert second.bar == pytest.approx(4.0 / (2.0 + half), rel=1e-4)
+
+
+def test_verdicts_need_two_seeds_and_two_variants():
+    """A table of nothing but "inconclusive" would take the first page."""
+    for values in ({"a": {1: 1.0, 2: 2.0}}, {"a": {1: 1.0}, "b": {1: 2.0}}):
+        found = study(values)
+        rows = shown(compare_variants(found.results))
+        assert contrasts(Judge(found), rows) == ()
+
+
+def test_verdicts_on_many_variants_stand_in_several_tables():
+    """Nine variants would run off the paper."""
+    found = study({f"v{at}": {1: 1.0 + at, 2: 1.1 + at, 3: 1.0 + at} for at in range(7)})
+    tables = contrasts(Judge(found), shown(compare_variants(found.results)))
+    assert [table.variants for table in tables] == [("v1", "v2", "v3", "v4"), ("v5", "v6")]
+    (row,) = [row for row in tables[0].rows if row.label == "TTFT p95, s"]
+    assert [verdict and verdict.verdict for verdict in row.verdicts] == ["worse"] * 4
+
+
+def test_of_many_variants_a_sentence_names_the_ends():
+    """A caption would list nine numbers."""
+    found = study({f"v{at}": {1: 1.0 + at} for at in range(5)})
+    said = findings.of_ttft(found, compare_variants(found.results))
+    assert said.endswith("95 % within 1.00 s (v0) to 5.00 s (v4).")
+
+
+def test_names_are_listed_as_in_a_sentence():
+    """A sentence would end in a comma."""
+    assert [listed(["a"]), listed(["a", "b"]), listed("abc")] == ["a", "a and b", "a, b and c"]
+
+
+def test_moves_are_counted_within_sessions():
+    """Sessions that stay would be said to move, or moves of others be missed."""
+    rows = pd.DataFrame(
+        [
+            ("early", "x", 5.0),  # began before the window
+            ("a", "x", 10.0),
+            ("b", "y", 11.0),
+            ("early", "y", 12.0),
+            ("a", "x", 13.0),
+            ("b", "x", 14.0),
+            ("b", "y", 15.0),
+            ("once", "y", 16.0),
+            ("late", "x", 20.0),
+            ("late", "y", 21.0),
+            (None, "x", 12.0),
+            ("b", None, 16.0),  # never placed
+        ],
+        columns=["session_id", "pod", "arrival_s"],
+    )
+    stays = findings.Stays.of(rows, (10.0, 20.0))
+    assert stays == findings.Stays(sessions=2, moved=1, moves=2)
+    assert findings.of_sessions(stays) == (
+        "1 of 2 sessions with two turns or more that begin in the window stay on one pod; the "
+        "others make 2 moves in all."
+    )
+    none = findings.Stays.of(rows, (30.0, 40.0))
+    assert none == findings.Stays(0, 0, 0)
+
+
+def test_load_is_averaged_over_the_polls_of_the_window():
+    """The rush of the warm-up, or the polls of another pod, would count as load."""
+    rows = pd.DataFrame(
+        {
+            "time_s": [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0],
+            "pod": ["a", "b"] * 4,
+            "in_flight": [90, 90, 1, 4, 2, 6, 70, 70],
+        }
+    )
+    polls = findings.Polls.of(rows, (1.0, 3.0))
+    assert polls == findings.Polls({"a": 1.5, "b": 5.0}, 6)
+    assert findings.of_load(polls) == (
+        "On average over the window's polls, 5.0 requests are in flight on b, the busiest pod, and "
+        "1.5 on a, the least busy one; the highest poll is 6."
+    )
+    assert findings.Polls.of(rows, (5.0, 9.0)).pods == {}
+
+
+def test_a_pool_is_summed_up():
+    """A timeline would stand there without what it cost."""
+    said = findings.of_pool(pooled_run(), "desk")
+    assert said.startswith("3 swaps were completed in the window and swaps took 44.0 % of it; ")
+    assert "a 11.0 % and b 36.5 % of the time" in said
