@@ -25,8 +25,9 @@ SHORT: Final = (
 """The columns of the table of the slowest, and the parts that each of them adds up."""
 
 
-def overview(documents: Sequence[Document], stories: Sequence[Document], name: str) -> str:
-    """Runs side by side, their slowest requests one below the other."""
+def overview(documents: Sequence[Document], name: str) -> str:
+    """Runs side by side, their slowest requests one below the other, the longest TTFT first."""
+    stories = sorted(_stories(documents), key=lambda story: -story["ttft_s"])
     lines = [*_heading(documents), ""]
     for key, title in (("all", "mean over all"), ("slowest_5_percent", "mean over slowest 5 %")):
         if stories or key == "all":
@@ -42,10 +43,14 @@ def overview(documents: Sequence[Document], stories: Sequence[Document], name: s
     return "\n".join(lines).rstrip()
 
 
-def one_by_one(documents: Sequence[Document], stories: Sequence[Document]) -> str:
+def one_by_one(documents: Sequence[Document]) -> str:
     """A block for each request."""
-    blocks = ["\n".join(_block(story)) for story in stories]
+    blocks = ["\n".join(_block(story)) for story in _stories(documents)]
     return "\n\n".join([*blocks, *_cautions(documents)])
+
+
+def _stories(documents: Sequence[Document]) -> list[Document]:
+    return [story for document in documents for story in document["requests"]]
 
 
 # -- runs -----------------------------------------------------------------------------------
