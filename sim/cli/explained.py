@@ -168,11 +168,13 @@ def _conclusion(stories: Sequence[Document]) -> list[str]:
         return []
     shares = {part.label: added["parts_s"][part.name] / added["total_s"] for part in PARTS}
     largest = sorted(shares, key=lambda label: -shares[label])[:2]
-    said = " and ".join(f"{shares[each]:.0%} {each}" for each in largest if shares[each] >= 0.005)
+    said = " and ".join(
+        f"{shares[each] * 100:.0f} % {each}" for each in largest if shares[each] >= 0.005
+    )
     text = f"Of the TTFT of these {len(stories)}: {said}."
     missed = added["missed_s"] / added["total_s"]
     if missed >= 0.005:
-        text += f" {missed:.0%} is prefill of tokens that another pod had."
+        text += f" {missed * 100:.0f} % is prefill of tokens that another pod had."
     return wrapped(text)
 
 
@@ -244,7 +246,7 @@ def _parts(story: Document) -> list[str]:
     for part in PARTS:
         seconds = story["parts_s"][part.name]
         if seconds >= LEAST_S:
-            share = f"{seconds / story['total_s']:.1%}"
+            share = f"{100.0 * seconds / story['total_s']:.1f} %"
             rows.append([f"  {part.label}", f"{seconds:.3f} s", share, part.meaning])
     return list(_aligned(rows, {0, 3})) if rows else []
 
@@ -298,7 +300,7 @@ def _decided(decision: Document, story: Document) -> list[str]:
                 str(pod["in_flight"]),
                 str(pod["waiting"]),
                 str(pod["running"]),
-                f"{pod['kv_usage']:.0%}",
+                f"{100.0 * pod['kv_usage']:.0f} %",
                 _tokens(pod["held_tokens"]),
                 ", ".join(filter(None, marks)),
             ]

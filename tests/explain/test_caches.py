@@ -48,6 +48,21 @@ def test_what_a_pod_holds_is_what_a_lone_request_finds(name: str, loses: bool) -
     assert (told["cached_tokens"] >= 448) == keeps
 
 
+@pytest.mark.parametrize(("name", "found"), [("every block", 192), ("states", 0), ("slots", 200)])
+def test_a_prompt_that_branches_off_finds_what_can_be_gone_on_from(name: str, found: int) -> None:
+    """200 tokens are equal. Blocks of recurrent layers are of no use without a state behind them:
+    a pod would be said to hold what nobody can start from."""
+    rows = [
+        {"arrival": 0.0, "promptTokens": 500, "sharedTokens": 500},
+        {"arrival": 20.0, "promptTokens": 400, "sharedTokens": 200},
+    ]
+    rows = [{**row, "sharedPrefix": "all", "outputTokens": 4} for row in rows]
+    scenario = fleet({"kind": "script", "rows": rows}, {"kind": "round-robin"}, replicas=1)
+    scenario["engines"]["e"] = ENGINES[name]
+    told = story(explain(scenario), 1)
+    assert told["cache"]["held_here_tokens"] == told["cached_tokens"] == found
+
+
 @pytest.mark.parametrize(("ahead", "known"), [(False, 64 + 6), (True, 64 + 7)])
 def test_what_is_being_generated_is_held_before_it_is_written(ahead: bool, known: int) -> None:
     """Answers are put into the store when somebody looks, which a look from outside must not do:
