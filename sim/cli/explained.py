@@ -25,8 +25,9 @@ SHORT: Final = (
 """The columns of the table of the slowest, and the parts that each of them adds up."""
 
 
-def overview(documents: Sequence[Document], stories: Sequence[Document], name: str) -> str:
-    """Runs side by side, their slowest requests one below the other."""
+def overview(documents: Sequence[Document], name: str) -> str:
+    """Runs side by side, their slowest requests one below the other, the longest TTFT first."""
+    stories = sorted(_stories(documents), key=lambda story: -story["ttft_s"])
     lines = [*_heading(documents), ""]
     for key, title in (("all", "mean over all"), ("slowest_5_percent", "mean over slowest 5 %")):
         if stories or key == "all":
@@ -42,10 +43,14 @@ def overview(documents: Sequence[Document], stories: Sequence[Document], name: s
     return "\n".join(lines).rstrip()
 
 
-def one_by_one(documents: Sequence[Document], stories: Sequence[Document]) -> str:
+def one_by_one(documents: Sequence[Document]) -> str:
     """A block for each request."""
-    blocks = ["\n".join(_block(story)) for story in stories]
+    blocks = ["\n".join(_block(story)) for story in _stories(documents)]
     return "\n\n".join([*blocks, *_cautions(documents)])
+
+
+def _stories(documents: Sequence[Document]) -> list[Document]:
+    return [story for document in documents for story in document["requests"]]
 
 
 # -- runs -----------------------------------------------------------------------------------
@@ -163,11 +168,13 @@ def _conclusion(stories: Sequence[Document]) -> list[str]:
         return []
     shares = {part.label: added["parts_s"][part.name] / added["total_s"] for part in PARTS}
     largest = sorted(shares, key=lambda label: -shares[label])[:2]
-    said = " and ".join(f"{shares[each]:.0%} {each}" for each in largest if shares[each] >= 0.005)
+    said = " and ".join(
+        f"{shares[each] * 100:.0f} % {each}" for each in largest if shares[each] >= 0.005
+    )
     text = f"Of the TTFT of these {len(stories)}: {said}."
     missed = added["missed_s"] / added["total_s"]
     if missed >= 0.005:
-        text += f" {missed:.0%} is prefill of tokens that another pod had."
+        text += f" {missed * 100:.0f} % is prefill of tokens that another pod had."
     return wrapped(text)
 
 
@@ -239,7 +246,7 @@ def _parts(story: Document) -> list[str]:
     for part in PARTS:
         seconds = story["parts_s"][part.name]
         if seconds >= LEAST_S:
-            share = f"{seconds / story['total_s']:.1%}"
+            share = f"{100.0 * seconds / story['total_s']:.1f} %"
             rows.append([f"  {part.label}", f"{seconds:.3f} s", share, part.meaning])
     return list(_aligned(rows, {0, 3})) if rows else []
 
@@ -293,7 +300,7 @@ def _decided(decision: Document, story: Document) -> list[str]:
                 str(pod["in_flight"]),
                 str(pod["waiting"]),
                 str(pod["running"]),
-                f"{pod['kv_usage']:.0%}",
+                f"{100.0 * pod['kv_usage']:.0f} %",
                 _tokens(pod["held_tokens"]),
                 ", ".join(filter(None, marks)),
             ]

@@ -57,7 +57,7 @@ def _backed_up(seen: View | None, home: str, chosen: str, reason: str | None) ->
     own, other = _pod(seen, home), _pod(seen, chosen)
     said = f"{own.pod} had {own.in_flight} in flight and {own.waiting} waiting"
     if reason == Reason.KV_FULL:
-        said += f", its KV cache {own.kv_usage:.0%} full"
+        said += f", its KV cache {100.0 * own.kv_usage:.0f} % full"
     if own.metrics_age_s is None or own.metrics_age_s > 0.0:
         age = "never" if own.metrics_age_s is None else f"{own.metrics_age_s:.1f} s before"
         said += f" (polled {age})"

@@ -245,21 +245,24 @@ def test_a_spill_shows_where_the_cache_was() -> None:
 
 
 def test_a_session_table_says_what_it_saw() -> None:
-    """A session leaves a pod with requests waiting: which, how many, how old that knowledge was."""
-    rows = [row(0.0, 64, 2, session="s")]
+    """A session leaves a pod with requests waiting: how many, and how old that knowledge was.
+    Both pods have six of the others, two running and four waiting; a session of b-0 came back."""
+    rows = [row(at, 64, 2, session=name) for at, name in ((0.0, "s"), (5.0, "back"))]
     rows += [row(10.0 + at / 64, 64, 200, session=f"other {at}") for at in range(12)]
-    rows.append(row(15.5, 128, session="s"))
+    rows += [row(15.25, 128, session="back"), row(15.5, 128, session="s")]
     scenario = fleet(
         {"kind": "script", "rows": rows},
         {"kind": "session-table", "waitingGap": 1, "ties": "first-index"},
         stepTime=BINARY,
         maxNumSeqs=2,
     )
-    explanation = explain(scenario)
-    told = story(explanation, 13)
-    said = told["decisions"][0]["in_words"]
-    assert told["turn_before"]["pod"] in {"b-0", "b-1"}
-    assert said.startswith(f"to {told['pod']} by session-table: ")
+    told = story(explain(scenario), 15)
+    (decision,) = told["decisions"]
+    assert told["turn_before"]["pod"] == "b-0"
+    assert decision["in_words"] == (
+        "to b-1 by session-table: spill (waiting): b-0 had 7 in flight and 4 waiting "
+        "(polled 0.5 s before); b-1 had 6 in flight"
+    )
 
 
 def test_what_has_no_first_token_is_explained_as_far_as_it_came() -> None:

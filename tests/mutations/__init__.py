@@ -7,6 +7,7 @@ from tests.mutations import (
     admission,
     cache,
     duration,
+    explain,
     lives,
     pool,
     pool_kinds,
@@ -28,4 +29,5 @@ FAULTS = (
     *pool_kinds.FAULTS,
     *router.FAULTS,
     *routing.FAULTS,
+    *explain.FAULTS,
 )

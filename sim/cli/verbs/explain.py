@@ -50,22 +50,26 @@ def command(
     runs = _chosen(run, requests)
     number = slowest or DEFAULT_SLOWEST
     documents = _explained(runs, requests, number, jobs)
-    stories = [story for document in documents for story in document["requests"]]
     if not requests:
-        stories = sorted(stories, key=lambda story: -story["ttft_s"])[:number]
-        kept = {(each["variant"], each["request_id"]) for each in stories}
-        for document in documents:
-            document["requests"] = [
-                each
-                for each in document["requests"]
-                if (each["variant"], each["request_id"]) in kept
-            ]
+        _keep_slowest(documents, number)
     if as_json:
         click.echo(json.dumps({"runs": documents}, indent=2, allow_nan=False))
         return
     from sim.cli.explained import one_by_one, overview
 
-    click.echo(one_by_one(documents, stories) if requests else overview(documents, stories, run))
+    click.echo(one_by_one(documents) if requests else overview(documents, run))
+
+
+def _keep_slowest(documents: list[dict[str, Any]], number: int) -> None:
+    """Of the slowest requests of each run only those that are among the slowest of all."""
+    stories = [story for document in documents for story in document["requests"]]
+    slowest = sorted(stories, key=lambda story: -story["ttft_s"])[:number]
+    kept = {(story["variant"], story["request_id"]) for story in slowest}
+    for document in documents:
+        variant = document["variant"]
+        document["requests"] = [
+            story for story in document["requests"] if (variant, story["request_id"]) in kept
+        ]
 
 
 def _chosen(name: str, requests: tuple[int, ...]) -> "list[StoredRun]":
