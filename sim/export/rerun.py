@@ -1,0 +1,84 @@
+"""A stored run, simulated once more: what its tables do not say is in its requests."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sim.cluster.cluster import Cluster
+from sim.errors import ScenarioError, UserError
+from sim.request import Request
+from sim.results.result import RunResult
+from sim.results.stored import StoredRun
+from sim.scenario.load import ScenarioSet, load_dict
+from sim.scenario.schema import Scenario
+
+FILES: Final = "file"
+DIRECTORY: Final = "directory"
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """A run with its requests, what they say included, in order of arrival.
+
+    ``models`` are those that clients asked for first which then asked for others.
+    """
+
+    scenario: Scenario
+    requests: tuple[Request, ...]
+    models: Mapping[int, str]
+    result: RunResult
+    directory: Path
+
+
+def simulate(scenarios: ScenarioSet, seed: int) -> Rerun:
+    """Simulate the first variant of a scenario under one seed."""
+    scenario = scenarios.variants[0]
+    cluster = Cluster(scenario, seed, scenarios.directory)
+    facts = cluster.run()
+    recorder = cluster.recorder
+    result = recorder.freeze(facts)
+    models = {
+        each.request.request_id: each.model for each in recorder.retries if each.number == 1
+    }
+    return Rerun(scenario, tuple(recorder.requests), models, result, scenarios.directory)
+
+
+def rerun(run: StoredRun) -> Rerun:
+    """Simulate a stored run again from its manifest.
+
+    Raises ``UserError`` when that cannot be done, or does not give the tables
+    of the stored run: files it read have changed, or this podsim differs.
+    """
+    directory = scenario_directory(run.provenance)
+    try:
+        scenarios = load_dict(document(run), directory=directory)
+    except ScenarioError as error:
+        raise UserError(
+            f"{run.path}: its scenario cannot be simulated again, as a trace needs:\n{error}"
+        ) from error
+    if run.variant_hash and scenarios.variant_hash(0) != run.variant_hash:
+        raise UserError(
+            f"{run.path}: files that its scenario reads have changed since it was stored, or this "
+            "podsim reads them in another way; run the scenario again"
+        )
+    again = simulate(scenarios, run.seed)
+    if again.result.digest != run.digest:
+        raise UserError(
+            f"{run.path}: simulated again it gives other tables, so it was made by another "
+            f"version of podsim ({run.manifest.get('podsim', 'unknown')}) or of its code; run the "
+            "scenario again"
+        )
+    return again
+
+
+def document(run: StoredRun) -> dict[str, Any]:
+    """The scenario of a stored run as a file with its one variant would hold it."""
+    scenario = dict(run.manifest["scenario"])
+    variant = scenario.pop("variant", "")
+    return {**scenario, "variants": {variant: {}}} if variant else scenario
+
+
+def scenario_directory(provenance: Mapping[str, Any]) -> Path:
+    """Where the file names of the scenario start, as far as the run was told of its making."""
+    return (Path(provenance.get(DIRECTORY, ".")) / provenance.get(FILES, "scenario.yaml")).parent
