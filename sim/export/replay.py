@@ -18,14 +18,13 @@ from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 
 from sim.errors import UserError
-from sim.export.files import writing
+from sim.export.files import check_writable, write_file
 from sim.export.rerun import Rerun, rerun, simulate
 from sim.export.trace_lines import MEANING, Arrivals, trace_text
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.results.tables import DECLARED
-from sim.results.unfinished import write_whole
 from sim.scenario.fields import MAX_NAME
 from sim.scenario.load import load
 from sim.scenario.schema import Scenario
@@ -52,6 +51,7 @@ def export_trace(run: StoredRun, path: Path, arrivals: Arrivals = "closed-loop")
     replayed. Raises ``UserError``, and writes nothing, when either does not give
     the tables of the run, or the disk refuses the files.
     """
+    check_writable("the trace", path)
     again = rerun(run)
     _check_kinds(run, again.scenario)
     if not again.requests:
@@ -63,9 +63,9 @@ def export_trace(run: StoredRun, path: Path, arrivals: Arrivals = "closed-loop")
     scenario = _scenario_text(again, run, path.name, arrivals).encode()
     _replayed(run, again.result, path.name, content, scenario)
     beside = path.with_name(path.name + SCENARIO)
-    with writing("the trace", path):
-        write_whole(path, content)
-        write_whole(beside, scenario)
+    check_writable("the scenario of the trace", beside)
+    write_file("the trace", path, content)
+    write_file("the scenario of the trace", beside, scenario)
     return WrittenTrace(path, beside, len(again.requests))
 
 
@@ -139,7 +139,8 @@ def _scenario_text(run: Rerun, stored: StoredRun, trace: str, arrivals: Arrivals
     yaml.width = WIDTH
     yaml.dump(document, stream)
     told = (
-        f"The requests of {stored.scenario} {stored.variant} under seed {stored.seed}, replayed: "
+        f"The requests of {' '.join(filter(None, (stored.scenario, stored.variant)))} under seed "
+        f"{stored.seed}, replayed: "
         f"podsim run on this file gives the same tables, digest {stored.digest}. "
         f"Arrivals are {arrivals}: {MEANING[arrivals]}."
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sim.cluster.cluster import Cluster
 from sim.errors import ScenarioError, UserError
@@ -12,9 +12,6 @@ from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.scenario.load import ScenarioSet, load_dict
 from sim.scenario.schema import Scenario
-
-FILES: Final = "file"
-DIRECTORY: Final = "directory"
 
 
 @dataclass(frozen=True)
@@ -38,9 +35,7 @@ def simulate(scenarios: ScenarioSet, seed: int) -> Rerun:
     facts = cluster.run()
     recorder = cluster.recorder
     result = recorder.freeze(facts)
-    models = {
-        each.request.request_id: each.model for each in recorder.retries if each.number == 1
-    }
+    models = {each.request.request_id: each.model for each in recorder.retries if each.number == 1}
     return Rerun(scenario, tuple(recorder.requests), models, result, scenarios.directory)
 
 
@@ -81,4 +76,5 @@ def document(run: StoredRun) -> dict[str, Any]:
 
 def scenario_directory(provenance: Mapping[str, Any]) -> Path:
     """Where the file names of the scenario start, as far as the run was told of its making."""
-    return (Path(provenance.get(DIRECTORY, ".")) / provenance.get(FILES, "scenario.yaml")).parent
+    directory = Path(str(provenance.get("directory", ".")))
+    return (directory / str(provenance.get("file", "scenario.yaml"))).parent

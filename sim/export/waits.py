@@ -101,9 +101,7 @@ def _thinking(
     }
 
 
-def _of_script(
-    requests: Sequence[Request], thinking: set[tuple[str, int]]
-) -> dict[Request, Wait]:
+def _of_script(requests: Sequence[Request], thinking: set[tuple[str, int]]) -> dict[Request, Wait]:
     found: dict[Request, Wait] = {}
     latest: dict[str, Request] = {}
     for request in requests:
@@ -115,9 +113,7 @@ def _of_script(
     return found
 
 
-def _of_trace(
-    requests: Sequence[Request], spec: TraceSpec, directory: Path
-) -> dict[Request, Wait]:
+def _of_trace(requests: Sequence[Request], spec: TraceSpec, directory: Path) -> dict[Request, Wait]:
     """As the trace that was replayed says."""
     lines = spec.chosen(read_trace(directory / spec.file), directory)
     numbers = {(line.session, line.turn): line.request for line in lines}

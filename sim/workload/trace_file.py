@@ -88,7 +88,9 @@ class RequestLine(Line):
     def _is_sent_once(self) -> "RequestLine":
         waits = bool(self.after or self.behind)
         if waits == (self.arrival_s is not None):
-            refuse([("arrival_s", "a request has an arrival_s, or waits for others: after, behind")])
+            refuse(
+                [("arrival_s", "a request has an arrival_s, or waits for others: after, behind")]
+            )
         if waits != (self.think_s is not None):
             refuse([("think_s", "goes with after or behind, and only with them")])
         return self
