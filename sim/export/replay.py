@@ -51,7 +51,9 @@ def export_trace(run: StoredRun, path: Path, arrivals: Arrivals = "closed-loop")
     replayed. Raises ``UserError``, and writes nothing, when either does not give
     the tables of the run, or the disk refuses the files.
     """
+    beside = path.with_name(path.name + SCENARIO)
     check_writable("the trace", path)
+    check_writable("the scenario of the trace", beside)
     again = rerun(run)
     _check_kinds(run, again.scenario)
     if not again.requests:
@@ -61,9 +63,7 @@ def export_trace(run: StoredRun, path: Path, arrivals: Arrivals = "closed-loop")
     if path.suffix == GZIP:
         content = gzip.compress(content, mtime=0)  # equal runs, equal bytes
     scenario = _scenario_text(again, run, path.name, arrivals).encode()
-    _replayed(run, again.result, path.name, content, scenario)
-    beside = path.with_name(path.name + SCENARIO)
-    check_writable("the scenario of the trace", beside)
+    _replayed(run, again, path.name, content, scenario)
     write_file("the trace", path, content)
     write_file("the scenario of the trace", beside, scenario)
     return WrittenTrace(path, beside, len(again.requests))
@@ -73,9 +73,10 @@ def _check_kinds(run: StoredRun, scenario: Scenario) -> None:
     """Raise ``UserError`` for workloads whose clients are not those that podsim knows."""
     for name, spec in scenario.workloads.items():
         if not isinstance(spec, ClientSpec):
+            kind = getattr(spec, "kind", "unknown")
             raise UserError(
-                f"{run.path}: workload {name!r} of kind {spec.kind} has clients of its own, "
-                "which a trace cannot say"
+                f"{run.path}: workload {name!r} of kind {kind} has clients of its own, which a "
+                "trace cannot say"
             )
 
 
@@ -89,19 +90,34 @@ def _about(run: StoredRun) -> dict[str, Any]:
     }
 
 
-def _replayed(run: StoredRun, result: RunResult, name: str, trace: bytes, scenario: bytes) -> None:
+def _replayed(run: StoredRun, first: Rerun, name: str, trace: bytes, scenario: bytes) -> None:
     """Replay the trace; raises ``UserError`` when that gives other tables."""
     with TemporaryDirectory() as directory:
         (Path(directory) / name).write_bytes(trace)
         place = Path(directory) / "replay.yaml"
         place.write_bytes(scenario)
         again = simulate(load(place), run.seed)
-    if again.result.digest != result.digest:
+    if again.result.digest != first.result.digest:
+        tie = ""
+        if _crowded(first):
+            tie = (
+                "; requests of several workloads arrive at one instant, in an order that may "
+                "depend on what they waited for, which fixed arrivals do not say"
+            )
         raise UserError(
             f"{run.path}: replayed, its trace would not give the tables of the run: "
-            f"{first_difference(result, again.result)}. Nothing was written, because a trace "
-            "that is nearly right misleads"
+            f"{first_difference(first.result, again.result)}{tie}. Nothing was written, because a "
+            "trace that is nearly right misleads"
         )
+
+
+def _crowded(run: Rerun) -> bool:
+    """Whether requests of several workloads arrived at one instant."""
+    workloads: dict[float, str] = {}
+    return any(
+        workloads.setdefault(request.arrival_s, request.workload) != request.workload
+        for request in run.requests
+    )
 
 
 def first_difference(one: RunResult, other: RunResult) -> str:
@@ -109,13 +125,13 @@ def first_difference(one: RunResult, other: RunResult) -> str:
     for title in DECLARED:
         mine, its = getattr(one.tables, title), getattr(other.tables, title)
         if mine.num_rows != its.num_rows:
-            return f"{title} has {mine.num_rows} rows there and {its.num_rows} here"
+            return f"{title} has {mine.num_rows} rows in the run, then {its.num_rows}"
         everywhere = np.ones(mine.num_rows, dtype=bool)
         rows = zip(arrow.rows(mine, everywhere), arrow.rows(its, everywhere), strict=True)
         for row, (left, right) in enumerate(rows):
             for column, value in left.items():
                 if value != right[column]:
-                    return f"{title}, row {row}, {column}: {value} there and {right[column]} here"
+                    return f"{title}, row {row}, {column}: {value} in the run, then {right[column]}"
     return "nothing but their digests"
 
 
@@ -124,11 +140,10 @@ def _scenario_text(run: Rerun, stored: StoredRun, trace: str, arrivals: Arrivals
     variant = document.pop("variant", "")
     document["name"] = f"{run.scenario.name[: MAX_NAME - 6]}-trace"
     document["seeds"] = [stored.seed]
-    sent = dict.fromkeys(request.workload for request in run.requests)
+    workloads = run.scenario.workloads
     document["workloads"] = {
-        name: _workload(run.scenario.workloads[name], trace, name if len(sent) > 1 else None)
-        for name in run.scenario.workloads
-        if name in sent
+        name: _workload(spec, trace, name if len(workloads) > 1 else None)
+        for name, spec in workloads.items()
     }
     if variant:
         document["variants"] = {variant: {}}

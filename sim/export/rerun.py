@@ -52,17 +52,14 @@ def rerun(run: StoredRun) -> Rerun:
         raise UserError(
             f"{run.path}: its scenario cannot be simulated again, as a trace needs:\n{error}"
         ) from error
-    if run.variant_hash and scenarios.variant_hash(0) != run.variant_hash:
-        raise UserError(
-            f"{run.path}: files that its scenario reads have changed since it was stored, or this "
-            "podsim reads them in another way; run the scenario again"
-        )
     again = simulate(scenarios, run.seed)
     if again.result.digest != run.digest:
+        made = run.manifest.get("podsim", "unknown")
+        read = ", ".join(scenarios.file_hashes)
+        files = f", or the files that it reads have changed ({read})" if read else ""
         raise UserError(
-            f"{run.path}: simulated again it gives other tables, so it was made by another "
-            f"version of podsim ({run.manifest.get('podsim', 'unknown')}) or of its code; run the "
-            "scenario again"
+            f"{run.path}: simulated again it gives other tables: it was made by another version "
+            f"of podsim ({made}) or of its code{files}; run the scenario again"
         )
     return again
 

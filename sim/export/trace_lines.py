@@ -11,7 +11,7 @@ from sim.export.waits import Wait, sent_s, waits
 from sim.request import Request
 from sim.scenario.reach import models_served
 from sim.workload.client import ClientSpec
-from sim.workload.trace_file import MAGIC, VERSION
+from sim.workload.trace_file import MAGIC, VERSION, WORKLOADS
 
 Arrivals: TypeAlias = Literal["closed-loop", "fixed"]
 """Whether who waited for others waits for them again, or is sent when it was."""
@@ -31,7 +31,12 @@ def trace_text(run: Rerun, about: Mapping[str, Any], arrivals: Arrivals) -> str:
     waiting = {}
     if arrivals == "closed-loop":
         waiting = waits(run.scenario, run.requests, run.directory, models)
-    head = {MAGIC: VERSION, "arrivals": arrivals, **about}
+    head = {
+        MAGIC: VERSION,
+        "arrivals": arrivals,
+        WORKLOADS: list(run.scenario.workloads),
+        **about,
+    }
     said = [head, *_Lines(run, waiting).all()]
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in said)
 

@@ -74,15 +74,14 @@ class TraceSpec(ClientSpec):
             raise ScenarioError(faults)
 
     def chosen(self, trace: TraceFile, directory: Path) -> list[RequestLine]:
-        """The requests of ``workload``, or all; raises ``ScenarioError`` when there are none."""
+        """The requests of ``workload``, or all; raises ``ScenarioError`` when it is not there."""
         if self.workload is None:
             return list(trace.requests)
-        lines = [line for line in trace.requests if line.workload == self.workload]
-        if not lines:
-            named = ", ".join(dict.fromkeys(line.workload for line in trace.requests))
-            message = f"no request of workload {self.workload!r}; there are those of {named}"
+        if self.workload not in trace.workloads:
+            named = ", ".join(trace.workloads)
+            message = f"knows no workload {self.workload!r}; there are {named}"
             raise ScenarioError([Fault(str(directory / self.file), 0, 0, "", message)])
-        return lines
+        return [line for line in trace.requests if line.workload == self.workload]
 
 
 def _nobody(line: RequestLine, models: tuple[str, ...]) -> str:
@@ -135,6 +134,8 @@ class Trace:
     def start(self) -> None:
         """Schedule the first arrival."""
         self._await_arrival()
+        if not self._open:
+            self._context.finished()
 
     def counts(self) -> dict[str, int]:
         """Requests that were not sent because one that they wait for was not completed."""

@@ -1,7 +1,8 @@
 """The requests of a run, one JSON object per line: what ``podsim export --trace`` writes.
 
 The first line says what the file is: ``podsim_trace``, the version of the
-format, and whatever else is worth knowing of its run. Then come requests, in
+format; ``workloads``, those of its run, of which some may have sent nothing; and
+whatever else is worth knowing. Then come requests, in
 the order in which they reached the cluster, and texts:
 
 - ``request``: its number; ``workload``, ``session``, ``turn``, ``agent``:
@@ -38,6 +39,7 @@ from sim.workload.recorded import unpacked
 
 VERSION: Final = 1
 MAGIC: Final = "podsim_trace"
+WORKLOADS: Final = "workloads"
 
 Number: TypeAlias = Annotated[int, Field(ge=0)]
 Tokens: TypeAlias = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
@@ -115,6 +117,14 @@ class TraceFile:
     texts: Mapping[int, Node]
     places: Mapping[int, int]
     """The line of each request, by number."""
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """The workloads that the first line names, else those of the requests."""
+        named = self.head.get(WORKLOADS)
+        if isinstance(named, list):
+            return tuple(str(name) for name in named)
+        return tuple(dict.fromkeys(line.workload for line in self.requests))
 
 
 def read_trace(path: Path) -> TraceFile:
