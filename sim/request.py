@@ -7,6 +7,7 @@ come yet is ``None``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final, NamedTuple, Protocol
 
 from sim.content import Node, Prompt
@@ -136,6 +137,8 @@ class Request:
     max_output_tokens: int | None = None
     closes_session: bool = False
     priority: int = 0
+    patience_s: float = inf  # when its user leaves, from its arrival; the workload's may be shorter
+    due_s: float | None = None  # when its client sent it, if it then waited for the end of a step
     # filled in by the proxy; a client that tries again sends the same request
     request_id: int = -1
     tries: int = 0

@@ -33,6 +33,7 @@ VERBS: Final = (
     "compare",
     "sweep",
     "find",
+    "export",
     "bench",
 )
 """In the order of a working day; ``sim.cli.verbs.<verb>`` holds ``command``."""

@@ -15,6 +15,7 @@ INV-9   decisions do not depend on true output lengths                        te
 INV-10  metrics are as old as the view says                                   tests
 INV-13  batch and token budgets are respected                                 tests (step engine)
 INV-14  a span is its steps                                                   tests (step engine)
+INV-15  an exported trace replays to the tables of its run                    every export, tests
 ======  ====================================================================  =================
 """
 

@@ -91,11 +91,14 @@ class Clients:
         kernel = self._kernel
         if kernel.is_crowded:
             again = partial(self.send, request, priority, patience_s)
+            if request.due_s is None:
+                request.due_s = kernel.now_s
             if kernel.postponed(Order.ARRIVAL, again):
                 return  # a step or a fault of this very instant is still to come
         request.model = request.model or self._model
         request.headers = request.headers or self._headers
         request.priority = self._priority if priority is None else priority
+        request.patience_s = patience_s
         if self._habits is not None:
             Errand(self._habits, request, min(patience_s, self._patience_s)).begin()
             return

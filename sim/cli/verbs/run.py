@@ -92,6 +92,12 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
     help="What the timeline shows, for instance 610s..11m; "
     "the first 60 s of the measured window when missing.",
 )
+@click.option(
+    "--prometheus",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the metrics of all runs as exposition text; see podsim export.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
 @click.option("--check", is_flag=True, help="Verify every invariant, not only the cheap ones.")
 def command(
@@ -105,6 +111,7 @@ def command(
     no_store: bool,
     timeline: Path | None,
     excerpt: "Excerpt | None",
+    prometheus: Path | None,
     as_json: bool,
     check: bool,
 ) -> None:
@@ -130,12 +137,19 @@ def command(
     from sim.scenario.load import load
 
     scenarios = load(file, settings, variants=variants)
+    if prometheus is not None:
+        from sim.export.files import check_writable
+
+        check_writable("the metrics", prometheus)
     store = None if no_store else out or DEFAULT_STORE
     folder = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
     with made(folder) if folder else nullcontext():
         runs = _simulated(
-            scenarios, chosen_seeds(seed, seeds), jobs, check, store, timeline, excerpt, file
+            *(scenarios, chosen_seeds(seed, seeds), jobs, check, store, timeline, excerpt, file),
+            keep_tables=prometheus is not None,
         )
+    if prometheus is not None:
+        _write_metrics(runs, prometheus)
     for written in runs.timelines:
         click.echo(_told(written), err=True)
     if as_json:
@@ -162,6 +176,7 @@ def _simulated(
     timeline: Path | None,
     excerpt: "Excerpt | None",
     file: Path,
+    keep_tables: bool,
 ) -> "Runs":
     """All runs, under a progress bar; when one fails, a word about those that are kept."""
     from sim.cli.progress import progress_bar
@@ -185,7 +200,7 @@ def _simulated(
                 check=check,
                 store=store,
                 progress=watch,
-                keep_tables=False,
+                keep_tables=keep_tables,
                 timeline=timeline,
                 excerpt=excerpt,
                 provenance=None if store is None else provenance(file),
@@ -194,6 +209,19 @@ def _simulated(
         if store is not None and runs_done:
             click.echo(f"finished runs are kept in {store}", err=True)
         raise
+
+
+def _write_metrics(runs: "Runs", path: Path) -> None:
+    """Write what a scrape of each run would find."""
+    from sim.export.files import write_file
+    from sim.export.prometheus import exposition, scraped, together
+
+    scenarios = {
+        scenario.variant: scenario.model_dump(mode="json", by_alias=True)
+        for scenario in runs.scenario.variants
+    }
+    found = [scraped(run, scenarios[run.variant]) for run in runs.runs]
+    write_file("the metrics", path, exposition(together(found)))
 
 
 def _told(written: "Written") -> str:

@@ -1,0 +1,91 @@
+"""Files and folders for other programs: refused early, written whole or not at all."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from sim.errors import UserError
+from sim.results.unfinished import make_beside, make_file, write_whole
+
+
+@contextmanager
+def writing(what: str, path: Path) -> Iterator[None]:
+    """Turn what the disk refuses into a ``UserError`` that names ``what`` and ``path``."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"cannot write {what} to {path}: {reason}") from error
+
+
+def check_writable(what: str, path: Path) -> None:
+    """Raise ``UserError`` unless a file could be written there now."""
+    with writing(what, path):
+        if path.exists() and not path.is_file():
+            raise UserError(f"cannot write {what} to {path}: it is not a file")
+        make_beside(path, make_file).unlink()
+
+
+def write_file(what: str, path: Path, content: bytes) -> None:
+    """Write or replace a file; raises ``UserError``, and an older file stays then."""
+    check_writable(what, path)
+    with writing(what, path):
+        write_whole(path, content)
+
+
+def check_replaceable(what: str, folder: Path, ending: str) -> None:
+    """Raise ``UserError`` for a folder that holds what is not ours: it would be lost.
+
+    Ours are files whose names have this ``ending``, in it or in folders below.
+    """
+    with writing(what, folder):
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise UserError(f"cannot write {what} to {folder}: it is not a folder")
+        for path in sorted(folder.rglob("*")):
+            if not path.is_dir() and path.suffix != ending:
+                raise UserError(
+                    f"cannot write {what} to {folder}: it holds other files, such as "
+                    f"{path.relative_to(folder)}; name a new folder"
+                )
+
+
+def write_folder(what: str, folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write or replace a folder of files, by their names in it, as a whole.
+
+    Raises ``UserError``, and an older folder stays then.
+    """
+    with writing(what, folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = make_beside(folder, _make_folder)
+        try:
+            for name, content in files.items():
+                place = unfinished / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(content)
+            _put(unfinished, folder)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
+
+def _put(unfinished: Path, folder: Path) -> None:
+    """Rename the finished folder; what stood in its place comes back if that fails."""
+    if not folder.exists():
+        unfinished.rename(folder)
+        return
+    previous = make_beside(folder, _make_folder)
+    previous.rmdir()
+    folder.rename(previous)
+    try:
+        unfinished.rename(folder)
+    except BaseException:
+        previous.rename(folder)
+        raise
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def _make_folder(place: Path) -> None:
+    place.mkdir()
