@@ -61,8 +61,8 @@ def build(
         columns.append((name, arrow.texts(arrow.encode(column))))
         if name == "variant":
             columns.append(("seed", _integers([task.seed for task in tasks])))
-    for key, values in figures(measured).items():
-        columns.append((key, arrow.floats(_floats(values))))
+    for key, found in figures(measured).items():
+        columns.append((key, arrow.floats(_floats(found))))
     kinds = [arrow.field(name, column.type, nullable=True) for name, column in columns]
     return arrow.table(kinds, [column for _, column in columns])
 
