@@ -25,7 +25,7 @@ def modules_after(*arguments: str) -> set[str]:
     return set(child.stdout.rsplit("LOADED ", 1)[1].split())
 
 
-@pytest.mark.parametrize("verb", [[], ["run"], ["init"], ["import"]])
+@pytest.mark.parametrize("verb", [[], ["run"], ["init"], ["import"], ["sweep"], ["find"]])
 def test_help_loads_click_and_nothing_heavy(verb):
     """Asking for help would take a second."""
     assert modules_after(*verb, "--help") & HEAVY == set()

@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 RUNS = 8
 SWEEP = (
     *("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1..2..1", "--seeds", "2"),
-    *("--set", "window.measure=5m"),
+    *("--set", "window.measure=2m"),
 )
 
 
@@ -96,7 +96,7 @@ def test_ctrl_c_ends_a_sweep_at_once_and_says_what_is_kept(started, folder):
 
 
 def planned():
-    design = written(grid=["backends.pods.replicas=1..2..1"], settings=["window.measure=1m"])
+    design = written(grid=["backends.pods.replicas=1..2..1"], settings=["window.measure=30s"])
     return plan("tiny.yaml", design, seeds=(1, 2))
 
 

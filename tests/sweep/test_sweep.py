@@ -14,7 +14,7 @@ from sim.sweep.runs import Measured
 from sim.sweep.table import figures
 from tests.sweep.here import here
 
-GRID = ("--grid", "backends.pods.replicas=1..3..1", "--grid", "window.measure=5s,10s")
+GRID = ("--grid", "backends.pods.replicas=1..3..2", "--grid", "window.measure=5s,10s")
 
 
 def only(folder: Path, pattern: str = "results/sweeps/*/table.parquet") -> Path:
@@ -31,19 +31,19 @@ def test_a_row_per_run_in_design_order_with_the_figures_of_a_run(podsim, folder)
     """The table would hold something else than ``podsim run`` measures, or in another order."""
     assert podsim("sweep", "tiny.yaml", *GRID).exit_code == 0
     table = sim.sweep.read(only(folder))
-    assert len(table) == 3 * 2 * 2 * 2
+    assert len(table) == 2 * 2 * 2 * 2
     keys = ["point", "backends.pods.replicas", "window.measure", "variant", "seed"]
     rows = [
         (point, replicas, measure_s, variant, seed)
         for point, (replicas, measure_s) in enumerate(
-            (replicas, measure_s) for replicas in (1, 2, 3) for measure_s in (5.0, 10.0)
+            (replicas, measure_s) for replicas in (1, 3) for measure_s in (5.0, 10.0)
         )
         for variant in ("round-robin", "least-loaded")
         for seed in (7, 8)
     ]
     assert list(table[keys].itertuples(index=False, name=None)) == rows
     runs = sim.run("tiny.yaml", settings=["backends.pods.replicas=3", "window.measure=10s"])
-    last = table[table["point"] == 5].reset_index(drop=True)
+    last = table[table["point"] == 3].reset_index(drop=True)
     assert list(last["digest"]) == [run.digest for run in runs.runs]
     assert list(last["ttft_s.p95"]) == [run.summary["ttft_s"]["p95"] for run in runs.runs]
     assert list(last["samples.ttft_s.observed"]) == [
@@ -61,10 +61,8 @@ def test_swept_values_are_numbers_in_base_units_where_they_are_numbers(podsim, f
     assert podsim("sweep", "tiny.yaml", *options, "--seeds", "1").exit_code == 0
     table = sim.sweep.read(only(folder))
     assert sorted(set(table["window.measure"])) == [5.0, 6.0]
-    assert (
-        table["engines.small.kvBlocks"].dtype.kind in "iu"
-        or str(table["engines.small.kvBlocks"].dtype) == "Int64"
-    )
+    whole = ("point", "seed", "engines.small.kvBlocks")
+    assert {str(table[name].dtype) for name in whole} == {"int64"}
     assert sorted(set(table["engines.small.kvBlocks"])) == [9000, 10000]
     assert set(table["backends.pods.policy"]) == {"{kind: random}", "{kind: round-robin}"}
 
@@ -99,7 +97,7 @@ def test_the_same_command_makes_nothing_anew(podsim, folder, monkeypatch):
     monkeypatch.setattr("sim.sweep.places.worker_processes", None)  # nobody may be asked
     again = podsim("sweep", "tiny.yaml", *GRID)
     assert again.exit_code == 0
-    assert "24 of 24 runs are kept" in again.stderr
+    assert "16 of 16 runs are kept" in again.stderr
     assert again.stdout == first.stdout
     assert only(folder).read_bytes() == before
 
@@ -193,7 +191,7 @@ def test_the_summary_has_a_line_per_point_and_variant_and_json_all_figures(podsi
     """Neither a reader nor a script would get means and intervals."""
     text = podsim("sweep", "tiny.yaml", *GRID)
     lines = text.stdout.splitlines()
-    assert lines[0] == "tiny: 6 points, 24 runs, seeds 7, 8."
+    assert lines[0] == "tiny: 4 points, 16 runs, seeds 7, 8."
     assert lines[3].split()[:3] == ["replicas", "measure", "variant"]
     assert [line.split()[:3] for line in lines[4:6]] == [
         ["1", "5s", "round-robin"],
@@ -218,7 +216,7 @@ def test_the_table_goes_where_it_is_asked_for(podsim, folder):
 def test_from_python_the_same_table(podsim, folder):
     """Notebooks would get other figures than the command line."""
     podsim("sweep", "tiny.yaml", *GRID)
-    grid = {"backends.pods.replicas": [1, 2, 3], "window.measure": "5s,10s"}
+    grid = {"backends.pods.replicas": [1, 3], "window.measure": "5s,10s"}
     made = sim.sweep.run("tiny.yaml", grid=grid, store="other")
     assert only(folder, "other/*/table.parquet").read_bytes() == only(folder).read_bytes()
     assert made.failed == ()
