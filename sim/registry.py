@@ -81,7 +81,8 @@ class Registry:
 def load() -> Registry:
     """Find every registered family."""
     groups = ("podsim.engines", "podsim.policies", "podsim.pools", "podsim.workloads")
-    return Registry(*(Families(entry_points(group=group)) for group in groups))
+    installed = entry_points()  # reads the metadata of every package, so only once
+    return Registry(*(Families(installed.select(group=group)) for group in groups))
 
 
 def _imported(entry: EntryPoint) -> Family:

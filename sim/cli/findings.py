@@ -5,7 +5,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from sim.sweep.find import Answer, Trial
+    from sim.sweep.finding import Answer, Trial
 
 CENSORED: Final = "censored"
 

@@ -99,6 +99,11 @@ def _array(kind: Any, values: NDArray[Any], valid: Mask) -> Array:
     return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(values)])
 
 
+def has_nulls(values: Array) -> bool:
+    """Whether any value of a column is null."""
+    return bool(values.null_count)
+
+
 def field(name: str, kind: Any, nullable: bool) -> Field:
     """A column's name, type and whether it may hold nulls."""
     return pa.field(name, kind, nullable=nullable)

@@ -35,7 +35,9 @@ class Amount:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it stands for a count: written without a unit or with k, M, G, and whole."""
+        """Whether it is written as a count: no unit and no decimals, or a whole one in k, M, G."""
+        if not self.unit:
+            return int(self.number.as_tuple().exponent) >= 0
         base = self.number * _size(self.unit)
         return _scale(self.unit) == "" and base == base.to_integral_value()
 

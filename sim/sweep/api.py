@@ -10,8 +10,8 @@ from sim.errors import UserError
 from sim.sweep import axes, table
 from sim.sweep.axes import Axis
 from sim.sweep.design import design
-from sim.sweep.find import DEFAULT_MAX_SEEDS, Answer, ladder
-from sim.sweep.find import find as search
+from sim.sweep.finding import DEFAULT_MAX_SEEDS, Answer, ladder
+from sim.sweep.finding import find as search
 from sim.sweep.kept import DEFAULT_STORE, TABLE
 from sim.sweep.places import opener
 from sim.sweep.points import Source

@@ -23,7 +23,7 @@ def dask_cluster(address: str | None, count: int, check: Callable[[], None]) -> 
     Without one a cluster of ``count`` processes on this machine, which ends
     afterwards. ``check`` is called on every worker first and raises ``UserError``
     where it is not fit. Raises ``UserError`` when Dask is not installed, nobody
-    answers or a worker is not fit.
+    answers or a worker is not fit, and ``WorkerError`` when none can be started.
     """
     try:
         distributed: Any = import_module("distributed")  # has types for half of what it offers
@@ -32,23 +32,29 @@ def dask_cluster(address: str | None, count: int, check: Callable[[], None]) -> 
             "--executor dask needs Dask, which is not installed: pip install 'podsim[cluster]'"
         ) from None
     with ExitStack() as stack:
+        place: Any = address
         if address is None:
-            cluster = distributed.LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
-            place: Any = stack.enter_context(cluster)
-        else:
-            place = address
+            place = stack.enter_context(_local_cluster(distributed, count))
         try:
             client = stack.enter_context(distributed.Client(place, timeout=CONNECT_S))
         except (OSError, ValueError) as error:
             raise UserError(f"no Dask scheduler answers at {address}: {error}") from None
         _check(client, address, check)
         yield _Dask(client)
+
+
+def _local_cluster(distributed: Any, count: int) -> Any:
+    """A cluster of ``count`` processes on this machine; raises ``WorkerError``."""
+    try:
+        return distributed.LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",  # any port: another cluster may have the usual one
+            silence_logs=logging.CRITICAL,
+        )
+    except (OSError, RuntimeError) as error:
+        raise WorkerError(f"cannot start a Dask cluster on this machine: {error}") from error
 
 
 class _Dask:

@@ -118,7 +118,7 @@ def _twice(every: Sequence[Axis], settings: Sequence[str]) -> list[Fault]:
     others = [(f"--set {setting}", setting.partition("=")[0]) for setting in settings]
     for axis in every:
         for source, path in others:
-            if f"{axis.path}.".startswith(f"{path}.") and source.startswith("--set"):
+            if source.startswith("--set") and axis.path.startswith(f"{path}."):
                 continue  # a setting of a whole block, of which the axis changes a part
             if f"{axis.path}.".startswith(f"{path}.") or f"{path}.".startswith(f"{axis.path}."):
                 message = f"sets what {source} sets as well; give only one"

@@ -76,9 +76,17 @@ def _of_axis(fault: Fault, design: Design, point: int) -> Fault:
 
 
 def _at_points(fault: Fault, points: Sequence[int], design: Design) -> Fault:
-    """What only some points have, and does not name its value, says which they are."""
-    if len(points) == len(design.points) or fault.source.startswith(design.options):
+    """What only some of the points have that might, says at which it was found."""
+    count = len(design.points)
+    might = [point for point in range(count) if _stems_from(fault, design, point)] or range(count)
+    if len(points) == len(might):
         return fault
     first = ", ".join(design.changes(points[0]))
     more = f" and {len(points) - 1} more" if len(points) > 1 else ""
     return fault._replace(message=f"{fault.message} (at {first}{more})")
+
+
+def _stems_from(fault: Fault, design: Design, point: int) -> bool:
+    """Whether a point has the swept value that the fault is about."""
+    changes = zip(design.options, design.changes(point))
+    return any(fault.source == f"{option} {change}" for option, change in changes)

@@ -61,9 +61,14 @@ def build(
         columns.append((name, arrow.texts(arrow.encode(column))))
         if name == "variant":
             columns.append(("seed", _integers([task.seed for task in tasks])))
-    for key, measures in figures(measured).items():
-        columns.append((key, arrow.floats(_floats(measures))))
-    kinds = [arrow.field(name, column.type, nullable=True) for name, column in columns]
+    # Whether integers may be null is up to the design, not to what has failed.
+    kinds = [
+        arrow.field(name, column.type, nullable=arrow.has_nulls(column) or name in texts)
+        for name, column in columns
+    ]
+    for key, found in figures(measured).items():
+        columns.append((key, arrow.floats(_floats(found))))
+        kinds.append(arrow.field(key, arrow.FLOAT, nullable=True))
     return arrow.table(kinds, [column for _, column in columns])
 
 

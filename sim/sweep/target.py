@@ -49,6 +49,8 @@ class Target:
         value = figures.get(self.key, 0.0)
         if value is not None:
             return float(value)
+        if figures.get("requests") == 0:
+            raise UserError(f"target: {self.key} is null: no request arrived in the window")
         if declared.unit in _TIMES:
             return self._missed
         raise UserError(f"target: {self.key} is null: {declared.definition}")

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from sim.cli import VERBS
+
 HEAVY = {"numpy", "pydantic", "simpy", "pyarrow", "pandas", "matplotlib", "scipy", "rich", "ruamel"}
 NOT_FOR_A_RUN = {"pandas", "matplotlib", "scipy.stats", "sim.theory", "sim.validation"}
 
@@ -25,7 +27,7 @@ def modules_after(*arguments: str) -> set[str]:
     return set(child.stdout.rsplit("LOADED ", 1)[1].split())
 
 
-@pytest.mark.parametrize("verb", [[], ["run"], ["init"], ["import"], ["report"], ["plot"]])
+@pytest.mark.parametrize("verb", [[], *([verb] for verb in VERBS)])
 def test_help_loads_click_and_nothing_heavy(verb):
     """Asking for help would take a second."""
     assert modules_after(*verb, "--help") & HEAVY == set()

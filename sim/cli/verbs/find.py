@@ -85,7 +85,7 @@ def command(
     when one has none: both ends meet the target, or miss it, or it is undecided.
     """
     from sim.cli.findings import as_document, render
-    from sim.sweep.find import find, ladder
+    from sim.sweep.finding import find, ladder
     from sim.sweep.places import opener
     from sim.sweep.target import parse
 

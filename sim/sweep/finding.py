@@ -147,6 +147,8 @@ def find(
     ends = [loaded.at(0), loaded.at(values.last)]
     for scenario in (variant for end in ends for variant in end.variants):
         check(target, scenario)
+    for warning in dict.fromkeys(warning for end in ends for warning in end.warnings):
+        note(f"warning: {warning}")
     given = ends[0].seeds if seeds is None else tuple(seeds)
     start = max(2, len(given))
     every = _more(given, max(start, max_seeds))

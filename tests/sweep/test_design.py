@@ -1,0 +1,145 @@
+"""Designs: which values a text stands for, in which order points come, what is refused."""
+
+import pytest
+
+from sim.errors import ScenarioError
+from sim.sweep import axes
+from sim.sweep.design import written
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("4..16..4", "4 8 12 16"),
+        ("4..15..4", "4 8 12"),
+        ("16..4..-6", "16 10 4"),
+        ("0.1..0.5..0.1", "0.1 0.2 0.3 0.4 0.5"),
+        ("1m..10m..3m", "1m 4m 7m 10m"),
+        ("30s..2m..30s", "30s 60s 90s 120s"),
+        ("64KiB..1MiB..480KiB", "65536B 557056B 1048576B"),
+        ("1k..3k..500", "1000 1500 2000 2500 3000"),
+        ("-1..1..1", "-1 0 1"),
+    ],
+)
+def test_a_range_has_exact_values_with_both_ends(text, values):
+    """0.30000000000000004 pods would be asked for, or the last point would be lost."""
+    assert axes.grid(f"a.b={text}").values == tuple(values.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1,2,4", ["1", "2", "4"]),
+        ("5", ["5"]),
+        ("1m, 90s", ["1m", "90s"]),
+        ("null,2s", ["null", "2s"]),
+        (
+            "{kind: bounded-ring, maxLoadPercent: 125},{kind: session-table}",
+            ["{kind: bounded-ring, maxLoadPercent: 125}", "{kind: session-table}"],
+        ),
+        ("'a, b',[1, 2],c", ["'a, b'", "[1, 2]", "c"]),
+        ("../a.csv,../b.csv", ["../a.csv", "../b.csv"]),
+    ],
+)
+def test_a_list_is_split_where_yaml_splits_it(text, values):
+    """A policy with two settings would be torn apart at its comma."""
+    assert axes.grid(f"a.b={text}").values == tuple(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1..64..7", "1 2 4 8 16 32 64"),
+        ("1..4..7", "1 2 3 4"),
+        ("1k..4k..3", "1000 2000 4000"),
+        ("1s..4s..3", "1s 2s 4s"),
+        ("10..1..2", "10 1"),
+        ("0.5..2..3", "0.5 1 2"),
+        ("1.0..100.0..5", "1 3.16228 10 31.6228 100"),
+    ],
+)
+def test_a_log_axis_has_equal_ratios_and_keeps_counts_whole(text, values):
+    """2.5 replicas would be refused, or a count would be run twice."""
+    assert axes.log(f"a.b={text}").values == tuple(values.split())
+
+
+def test_values_that_are_computed_have_six_digits():
+    """The last bits of a power differ between machines, and with them every digest."""
+    assert axes.log("a.b=1s..2s..4").values == ("1s", "1.25992s", "1.5874s", "2s")
+    assert all(len(value) <= 8 for value in axes.random("a.b=0.5..9.5", 50, 3).values)
+
+
+def test_random_points_are_those_of_their_seed_and_path():
+    """A sweep could not be repeated, or one more axis would change the points of all others."""
+    alone = written(random=["a.b=1..64"], points=20, seed=5)
+    together = written(random=["c.d=x,y", "a.b=1..64"], points=20, seed=5)
+    longer = written(random=["a.b=1..64"], points=30, seed=5)
+    other = written(random=["a.b=1..64"], points=20, seed=6)
+    values = [point[0] for point in alone.points]
+    assert values == [point[1] for point in together.points]
+    assert values == [point[0] for point in longer.points][:20]
+    assert values != [point[0] for point in other.points]
+    assert alone.hash == written(random=["a.b=1..64"], points=20, seed=5).hash
+
+
+def test_random_values_fill_their_interval():
+    """The ends of an interval of whole numbers would never be drawn, or more than these."""
+    values = {int(value) for value in axes.random("a.b=1..4", 200, 1).values}
+    assert values == {1, 2, 3, 4}
+    assert set(axes.random("a.b={kind: x},{kind: y}", 50, 1).values) == {"{kind: x}", "{kind: y}"}
+    durations = axes.random("a.b=1m..2m", 50, 1).values
+    assert all(value.endswith("m") and 1.0 <= float(value[:-1]) < 2.0 for value in durations)
+
+
+def test_points_are_the_product_the_last_axis_fastest_random_ones_within():
+    """The order of the table would be another one than that of the command."""
+    made = written(grid=["a.b=1,2"], log=["c.d=1..4..3"], random=["e.f=1..9"], points=2)
+    drawn = axes.random("e.f=1..9", 2, 1).values
+    assert made.points == tuple(
+        (one, other, third) for one in "12" for other in ("1", "2", "4") for third in drawn
+    )
+
+
+@pytest.mark.parametrize(
+    ("design", "words"),
+    [
+        ({"grid": ["a.b=4..16"]}, "from..to..step"),
+        ({"grid": ["a.b=4..16..0"]}, "the step is 0"),
+        ({"grid": ["a.b=4..16..-1"]}, "do not lead from 4 to 16"),
+        ({"grid": ["a.b=1..1e9..1"]}, "at most 100,000"),
+        ({"grid": ["a.b=1..999..1", "a.c=1..999..1"]}, "998,001 points; at most 100,000"),
+        ({"grid": ["a.b=1m..1GiB..1m"]}, "mixes units"),
+        ({"grid": ["a.b=1x..3x..1x"]}, "unknown unit 'x'"),
+        ({"grid": ["a.b="]}, "has no values"),
+        ({"grid": ["a.b"]}, "must be path=values"),
+        ({"grid": ["a..b=1"]}, "must be path=values"),
+        ({"grid": ["a.b=1,{"]}, "--grid a.b=1,{"),
+        ({"grid": ["a.b=1,1"]}, "the value 1 twice"),
+        ({"grid": ["a.b=1,2", "a.b=3"]}, "--grid a.b sets as well"),
+        ({"grid": ["a.b.c=1,2", "a.b={}"]}, "--grid a.b.c sets as well"),
+        ({"grid": ["a.b=1,2"], "settings": ["a.b=3"]}, "--set a.b=3 sets as well"),
+        ({"grid": ["seeds=1,2"]}, "--seeds N"),
+        ({"grid": ["name=a,b"]}, "cannot be swept"),
+        ({"log": ["a.b=0..8..3"]}, "above 0"),
+        ({"log": ["a.b=1..8"]}, "from..to..points"),
+        ({"random": ["a.b=8..1"], "points": 3}, "must go up"),
+        ({}, "at least one axis"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(design, words):
+    """A slip would run something else for hours."""
+    with pytest.raises(ScenarioError) as caught:
+        written(**design)
+    assert words in str(caught.value)
+
+
+def test_all_faults_of_a_design_are_told_at_once():
+    """One fault a try: six tries for six slips."""
+    with pytest.raises(ScenarioError) as caught:
+        written(grid=["a=4..16", "seeds=1"], log=["b=0..1..3"], random=["c=2..1"], points=3)
+    assert len(caught.value.faults) == 4
+
+
+def test_a_setting_of_a_block_may_hold_a_swept_part():
+    """``--set backends.a.policy={...}`` and a sweep of one number in it are both meant."""
+    assert written(grid=["a.b.c=1,2"], settings=["a.b={c: 3}"]).points == (("1",), ("2",))

@@ -1,0 +1,360 @@
+"""``podsim find``: the bisection, its targets, and answers that are known from elsewhere."""
+
+import json
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sim.sweep
+from sim.errors import UserError
+from sim.results.metrics import METRICS
+from sim.stats import Interval
+from sim.sweep.finding import Ladder, find, ladder
+from sim.sweep.search import Edge, contradictions, edge
+from sim.sweep.target import Target, parse
+from sim.theory import mmc_wait_s
+from tests.sweep.here import here
+
+SERVERS = """\
+name: servers
+description: requests of one second each on one pod that serves some at a time, steps of 1 ms
+seeds: [1, 2, 3, 4]
+window: {warmup: 50s}
+engines:
+  some-at-a-time: {kvBlocks: 1M, maxNumSeqs: 4, stepTime: {a: 1}}
+backends: {pod: {engine: some-at-a-time, policy: {kind: least-loaded}}}
+router:
+  rules: [{name: all, backends: [pod]}]
+  metrics: {pollInterval: 1h}
+  proxy: {responseHeaderTimeout: null}
+workloads:
+  customers:
+    kind: requests
+    arrivals: {kind: poisson, rate: 2.8}
+    promptTokens: 1
+    outputTokens: {geometric: {mean: 1000}}
+    count: 600
+"""
+SCRIPT = """\
+name: one-by-one
+engines:
+  single: {kvBlocks: 1M, maxNumSeqs: 1, stepTime: {a: 100}}
+backends: {pods: {engine: single, replicas: 1, policy: {kind: round-robin}}}
+router: {rules: [{name: all, backends: [pods]}]}
+workloads:
+  eight:
+    kind: script
+    rows:
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.sweep.places.worker_processes", here)
+
+
+@pytest.fixture
+def servers(folder):
+    (folder / "servers.yaml").write_text(SERVERS, encoding="utf-8")
+    return "servers.yaml"
+
+
+@pytest.fixture
+def one_by_one(folder):
+    """Eight requests at once, ten steps of 0.1 s each: behind k others on a pod TTFT is k + 0.1 s.
+
+    A first token takes one step, an answer of ten tokens ten.
+    """
+    rows = "      - {arrival: 0s, promptTokens: 1, outputTokens: 10}\n" * 8
+    (folder / "script.yaml").write_text(SCRIPT + rows, encoding="utf-8")
+    return "script.yaml"
+
+
+def test_the_smallest_number_of_servers_is_that_of_theory(servers, podsim):
+    """The answer would be one too many, or one too few."""
+    bound_s = 0.2
+    known = next(number for number in range(3, 20) if mmc_wait_s(number, 2.8, 1.0) <= bound_s)
+    result = podsim(
+        *("find", servers, "--vary", "engines.some-at-a-time.maxNumSeqs=3..10"),
+        *("--target", f"queue_s.mean <= {bound_s}", "--json"),
+    )
+    assert result.exit_code == 0, result.output
+    (answer,) = json.loads(result.stdout)["answers"]
+    assert (answer["value"], answer["misses"]) == (str(known), str(known - 1))
+    assert answer["larger_helps"] is True
+    assert answer["answer"] == f"smallest maxNumSeqs: {known} ({known - 1} misses it)"
+
+
+@pytest.mark.parametrize(
+    ("bound_s", "status", "pods"),
+    [
+        (7.15, "always", 1),
+        (3.15, "found", 2),
+        (3.05, "found", 3),
+        (1.15, "found", 4),
+        (0.15, "found", 8),
+        (0.05, "never", None),
+    ],
+)
+def test_the_smallest_number_of_pods_of_a_script_is_exact(one_by_one, bound_s, status, pods):
+    """Where nothing is left to chance there would be a doubt: of 8 / n on a pod the last waits for
+    all others.
+    """
+    (answer,) = sim.sweep.find(
+        one_by_one, "backends.pods.replicas=1..9", f"ttft_s.p99 <= {bound_s}"
+    )
+    assert (answer.status, answer.value) == (status, pods and str(pods))
+    if status == "found":
+        assert answer.misses == str(pods - 1)
+    assert all(trial.interval.n == 2 for trial in answer.trials)
+
+
+@pytest.mark.parametrize(
+    ("vary", "tolerance", "value", "misses"),
+    [("10..500", None, "300", "301"), ("10.0..500.0", "0.4", "300.4", "300.8")],
+)
+def test_the_largest_step_time_is_found_to_the_tolerance(
+    one_by_one, vary, tolerance, value, misses
+):
+    """The direction would have to be known beforehand, or the answer be less exact than asked."""
+    (answer,) = sim.sweep.find(
+        one_by_one,
+        f"engines.single.stepTime.a={vary}",
+        "ttft_s.p99 <= 0.3005",
+        tolerance=tolerance,
+        settings=["backends.pods.replicas=8"],
+    )
+    # With a pod for each request a first token takes one step.
+    assert (answer.larger_helps, answer.value, answer.misses) == (False, value, misses)
+
+
+def test_the_values_of_a_search_are_exact_and_end_where_they_are_to_end():
+    """0.30000000000000004 would be tried, or the upper end never."""
+    assert ladder("a.b=1m..10m", None) == Ladder("a.b", *_amounts("1m", "10m", "0.05m"))
+    assert ladder("a.b=1..32", None).step == _amounts("1")[0]
+    assert ladder("a.b=1k..2k", "100").last == 10
+    steps = ladder("a.b=0.0..1.0", "0.4")
+    assert [steps.value(index) for index in range(steps.last + 1)] == ["0", "0.4", "0.8", "1"]
+
+
+def _amounts(*texts):
+    from sim.sweep.amounts import parse as amount
+
+    return [amount(text) for text in texts]
+
+
+def test_each_variant_has_its_own_answer(podsim):
+    """One policy's number of pods would stand for that of another."""
+    result = podsim(
+        *("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..2", "--set", "slo.ttft=1s"),
+        *("--target", "slo_attainment >= 0.01", "--json"),
+    )
+    answers = json.loads(result.stdout)["answers"]
+    assert [answer["variant"] for answer in answers] == ["round-robin", "least-loaded"]
+    assert {answer["status"] for answer in answers} == {"always"}
+    assert result.exit_code == 1
+    assert "every value meets it" in answers[0]["answer"]
+
+
+def test_ends_that_both_miss_are_shown_with_what_was_measured(podsim):
+    """No answer would look like a failure of podsim."""
+    result = podsim(
+        *("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..2"),
+        *("--variant", "least-loaded", "--target", "ttft_s.p95 <= 1us"),
+    )
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].startswith("Answer: no value meets it: ")
+    assert " at 1 and " in result.stdout.splitlines()[-1]
+    assert "least-loaded: backends.pods.replicas=1: ttft_s.p95" in result.stderr
+
+
+def test_straddling_intervals_get_more_seeds_and_are_said_to_be_undecided(servers, podsim):
+    """A coin would be thrown, and its side be called the answer."""
+    result = podsim(
+        *("find", servers, "--vary", "workloads.customers.arrivals.rate=2.3..2.7"),
+        *("--target", "queue_s.mean <= 0.2", "--tolerance", "0.1", "--max-seeds", "8", "--json"),
+        *("--set", "workloads.customers.count=300"),
+    )
+    (answer,) = json.loads(result.stdout)["answers"]
+    assert answer["status"] == "undecided"
+    assert result.exit_code == 1
+    straddling = [trial for trial in answer["trials"] if trial["verdict"] == "undecided"]
+    assert straddling and {trial["seeds"] for trial in straddling} == {8}
+    assert all(trial["low"] <= 0.2 < trial["high"] for trial in straddling)
+
+
+def test_a_censored_time_misses_its_target(servers):
+    """A fleet that is drowning, where nobody sees the late ones, would be thought fast enough."""
+    (answer,) = sim.sweep.find(
+        servers,
+        "engines.some-at-a-time.maxNumSeqs=1..9",
+        "ttft_s.p95 <= 9",
+        seeds=[1, 2],
+        settings=["window.measure=60s"],
+    )
+    assert answer.status == "found"
+    first = answer.trials[0]
+    assert (first.value, first.interval.mean, first.verdict) == ("1", inf, "misses")
+
+
+def test_a_value_that_cannot_be_run_is_told(one_by_one):
+    """A search would end in a traceback."""
+    with pytest.raises(UserError, match="from 1 to"):
+        sim.sweep.find(one_by_one, "backends.pods.replicas=0..4", "ttft_s.p99 <= 1")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("ttft_s.p96 <= 1", "did you mean 'ttft_s.p9"),
+        ("ttft_s.p95 = 1", "must be a figure"),
+        ("ttft_s.p95 <= fast", "must be a figure"),
+        ("ttft_s.p95 <= 3KiB", "is in s; got 3KiB"),
+        ("slo_attainment >= 0.9", "needs objectives"),
+        ("by_workload.nine.ttft_s.p95 <= 1", "no workload 'nine' here; known: eight"),
+        ("spill_ratio <= 0.1", "spill_ratio is null"),
+        ("by_workload.eight.ttft_s.p95 <= 1", "no 'by_workload.eight.ttft_s.p95' here"),
+    ],
+)
+def test_a_target_that_cannot_be_judged_is_refused(one_by_one, target, words):
+    """A typing error would be searched for, and never be met."""
+    with pytest.raises(UserError) as caught:
+        sim.sweep.find(one_by_one, "backends.pods.replicas=1..4", target)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--vary", "backends.pods.replicas=4..1"], "must go up"),
+        (["--vary", "backends.pods.replicas=1..4..1"], "must be from..to"),
+        (["--vary", "backends.pods.replicas=1..4", "--tolerance", "0.5"], "a whole number"),
+        (["--vary", "window.measure=1m..4m", "--tolerance", "0s"], "above 0"),
+        (["--vary", "window.measure=1m..4m", "--tolerance", "1KiB"], "mixes units"),
+        (["--vary", "seeds=1..4"], "cannot be swept"),
+        (["--vary", "backends.pods.replica=1..4"], "did you mean 'replicas'"),
+    ],
+)
+def test_a_range_that_cannot_be_meant_is_refused(podsim, options, words):
+    """A slip would be searched for an hour."""
+    result = podsim("find", "tiny.yaml", "--target", "ttft_s.p95 <= 1", *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stdout == ""
+
+
+def test_every_declared_figure_can_be_a_target():
+    """A figure of the summary would be unknown to the search."""
+    for declared in METRICS:
+        assert parse(f"{declared.key.replace('*', 'some')} <= 1.5").bound == 1.5
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("ttft_s.p95 <= 2.5", Target("ttft_s.p95", "<=", 2.5)),
+        ("ttft_s.p95<250ms", Target("ttft_s.p95", "<", 0.25)),
+        (" slo_attainment>=.95 ", Target("slo_attainment", ">=", 0.95)),
+        ("requests_completed > 1k", Target("requests_completed", ">", 1000.0)),
+    ],
+)
+def test_a_target_is_read(text, target):
+    """Units and spaces would be a matter of luck."""
+    assert parse(text) == target
+
+
+def test_the_whole_interval_decides():
+    """A mean that meets the target by chance would be the answer."""
+    target = parse("ttft_s.p95 <= 2")
+    assert target.verdict(target.interval([1.0, 1.1, 0.9])) == "meets"
+    assert target.verdict(target.interval([1.0, 2.9, 1.5])) == "undecided"
+    assert target.verdict(target.interval([3.0, 3.1])) == "misses"
+    assert target.verdict(target.interval([2.0, 2.0])) == "meets"
+    assert parse("ttft_s.p95 < 2").verdict(target.interval([2.0, 2.0])) == "misses"
+    assert target.verdict(target.interval([1.0, 1.0, inf])) == "misses"
+    more = parse("stream_tokens_per_s.p5 >= 20")
+    assert more.value({"stream_tokens_per_s.p5": None}) == -inf
+    assert more.verdict(more.interval([50.0, -inf])) == "misses"
+
+
+@given(
+    last=st.integers(1, 300),
+    at=st.integers(0, 300),
+    doubtful=st.integers(0, 12),
+    upward=st.booleans(),
+)
+def test_the_edge_is_found_in_few_questions(last, at, doubtful, upward):
+    """The bisection would miss the edge by one, or would try every value."""
+    asked = []
+    order = ["misses"] * at + ["undecided"] * doubtful + ["meets"] * (last + 1)
+    line = order[: last + 1] if upward else order[: last + 1][::-1]
+
+    def judge(index):
+        asked.append(index)
+        return line[index]
+
+    found = edge(last, judge)
+    assert len(asked) == len(set(asked)) <= 2 + 2 * last.bit_length()
+    misses = [index for index, verdict in enumerate(line) if verdict == "misses"]
+    meets = [index for index, verdict in enumerate(line) if verdict == "meets"]
+    if line[0] == line[last]:
+        assert found.upward is None
+    else:
+        assert found.upward is upward
+        nearest = (max, min) if upward else (min, max)
+        assert found == Edge(
+            upward,
+            nearest[0](misses) if misses else None,
+            nearest[1](meets) if meets else None,
+        )
+
+
+def test_a_figure_that_goes_the_wrong_way_is_noticed():
+    """With two places where the target is met, the search would show one as if it were the only."""
+
+    def about(mean):
+        return Interval(mean, mean - 0.1, mean + 0.1, 5)
+
+    falling = {0: about(9.0), 4: about(3.0), 6: about(5.0), 8: about(1.0)}
+    assert contradictions(falling) == [(4, 6)]
+    assert contradictions({0: about(9.0), 4: about(3.0), 6: about(3.15), 8: about(1.0)}) == []
+    rising = {0: about(1.0), 4: about(0.5), 8: Interval(inf, inf, inf, 5)}
+    assert contradictions(rising) == [(0, 4)]
+
+
+def test_a_contradiction_is_said(podsim, monkeypatch):
+    """Whoever reads the answer would not know that it is one of several."""
+    monkeypatch.setattr("sim.sweep.finding._Trials._measure", _measured_from(
+        {0: 9.0, 8: 1.0, 4: 12.0, 6: 1.0, 5: 1.0}
+    ))  # fmt: skip
+    result = podsim(
+        *("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..9"),
+        *("--variant", "least-loaded", "--target", "ttft_s.p95 <= 2"),
+    )
+    assert "beware: from 1 to 5 the figure went the other way" in result.stdout
+    assert result.exit_code == 0
+
+
+def _measured_from(means):
+    def measure(self, indices, number):
+        for index in indices:
+            for seed in self.seeds[:number]:
+                self.figures[index, seed] = means[index]
+
+    return measure
+
+
+def test_find_takes_the_arguments_of_the_library(servers):
+    """Scripts could not say where the runs go."""
+    answers = find(
+        servers,
+        ladder("engines.some-at-a-time.maxNumSeqs=4..8", None),
+        parse("queue_s.mean <= 100"),
+        here,
+        seeds=(9,),
+        settings=["workloads.customers.count=50", "window.warmup=0s"],
+    )
+    assert answers[0].status == "always"
+    assert answers[0].trials[0].interval.n == 2  # one seed has no interval

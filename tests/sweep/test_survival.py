@@ -1,0 +1,254 @@
+"""What a sweep loses when something dies: the runs in flight, and no finished one."""
+
+import errno
+import math
+import os
+import signal
+import time
+from multiprocessing import active_children
+from pathlib import Path
+
+import pytest
+
+import sim.sweep
+from sim.errors import InvariantError, UserError, WorkerError
+from sim.sweep.design import written
+from sim.sweep.executor import worker_processes
+from sim.sweep.kept import TABLE
+from sim.sweep.places import opener
+from sim.sweep.runs import Failed, Measured, measure_all
+from sim.sweep.sweep import carry_out, plan
+from sim.sweep.table import build, write
+from tests.sweep.here import here
+
+PATIENCE_S = 60.0
+RUNS = 8
+SWEEP = (
+    *("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1..2..1", "--seeds", "2"),
+    *("--set", "window.measure=2m"),
+)
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted(folder.glob("results/sweeps/*/runs/*/*/seed-*.json"))
+
+
+def table_bytes(folder: Path, root: str = "results/sweeps") -> bytes:
+    (found,) = folder.glob(f"{root}/*/{TABLE}")
+    return found.read_bytes()
+
+
+def wait_for(condition) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def in_group(group: int) -> list[int]:
+    """The processes of a group that have not ended."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            found.append(int(place.parent.name))
+    return found
+
+
+def stopped(started, folder: Path, number: signal.Signals) -> tuple[int, str]:
+    """Start a sweep, send it a signal once two runs are kept, and wait for all its processes."""
+    child = started(*SWEEP, "--jobs", "2")
+    wait_for(lambda: len(kept(folder)) >= 2 or child.poll() is not None)
+    child.send_signal(number)
+    _, told = child.communicate(timeout=PATIENCE_S)
+    wait_for(lambda: not in_group(child.pid))
+    assert 2 <= len(kept(folder)) < RUNS
+    assert not list(folder.glob(f"results/sweeps/*/{TABLE}"))
+    return child.returncode, told
+
+
+def test_a_killed_sweep_loses_no_finished_run_and_a_rerun_completes_it(
+    started, podsim, folder, monkeypatch
+):
+    """A night of runs would be lost with the machine, or its workers would go on for ever."""
+    code, _ = stopped(started, folder, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    before = {path: path.stat().st_mtime_ns for path in kept(folder)}
+
+    monkeypatch.setattr("sim.sweep.places.worker_processes", here)
+    rerun = podsim(*SWEEP)
+    assert rerun.exit_code == 0
+    assert f"{len(before)} of {RUNS} runs are kept" in rerun.stderr
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert podsim(*SWEEP, "--out", "undisturbed").exit_code == 0
+    assert table_bytes(folder) == table_bytes(folder, "undisturbed")
+
+
+def test_ctrl_c_ends_a_sweep_at_once_and_says_what_is_kept(started, folder):
+    """Whoever interrupts would not know whether the night was for nothing."""
+    code, told = stopped(started, folder, signal.SIGINT)
+    assert code == 130
+    assert "finished runs are kept; the same command makes the missing ones" in told
+    assert "Traceback" not in told
+
+
+def planned():
+    design = written(grid=["backends.pods.replicas=1..2..1"], settings=["window.measure=30s"])
+    return plan("tiny.yaml", design, seeds=(1, 2))
+
+
+class Killer:
+    """Kills a worker when two runs are done."""
+
+    def __init__(self):
+        self.killed = None
+
+    def __call__(self, report):
+        if report.runs_done == 2 and self.killed is None:
+            self.killed = active_children()[0].pid
+            os.kill(self.killed, signal.SIGKILL)
+
+
+def test_a_killed_worker_costs_its_run_one_try(folder):
+    """For want of memory in one process the whole sweep would end."""
+    kill = Killer()
+    tried = carry_out(planned(), folder / "a", opener("processes", 2, None), progress=kill)
+    assert kill.killed
+    assert not tried.failed
+    assert tried.columns.equals(carry_out(planned(), folder / "b", here).columns)
+
+
+def test_a_run_that_was_not_tried_again_stands_in_the_table_until_a_rerun(folder):
+    """A failed point would be missing from the table, or no rerun would ever complete it."""
+    root, opened = folder / "kept", opener("processes", 2, None)
+    tried = carry_out(planned(), root, opened, retries=0, progress=Killer())
+    ((point, task, failed),) = tried.failed
+    assert failed.tries == 1 and "killed by SIGKILL" in failed.reason
+    write(tried.columns, tried.folder / TABLE)
+    table = sim.sweep.read(tried.folder)
+    (row,) = table[table["status"] == "failed"].to_dict("records")
+    assert (row["point"], row["variant"], row["seed"]) == (point, task.variant, task.seed)
+    assert "killed by SIGKILL" in row["error"]
+    assert math.isnan(row["ttft_s.p95"])
+    notes: list[str] = []
+    rerun = carry_out(planned(), root, here, note=notes.append)
+    assert notes == [f"{RUNS - 1} of {RUNS} runs are kept in {rerun.folder} from before"]
+    assert not rerun.failed
+
+
+class Deadly:
+    """A run that takes its process with it, every time."""
+
+    def measure(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Harmless:
+    def measure(self):
+        return Measured("fine", {}, ())
+
+
+class Broken:
+    def __init__(self, error):
+        self.error = error
+
+    def measure(self):
+        raise self.error
+
+
+def test_a_run_that_always_dies_takes_no_other_with_it():
+    """The neighbours of a run that needs too much memory would fail with it."""
+    outcomes = {}
+    tasks = [Harmless(), Deadly(), *[Harmless()] * 6]
+    with worker_processes(2) as executor:
+        measure_all(tasks, executor, 2, outcomes.__setitem__)
+    dead = outcomes.pop(1)
+    assert isinstance(dead, Failed) and dead.tries == 3 and not dead.is_bug
+    assert "killed by SIGKILL (out of memory?)" in dead.reason
+    assert outcomes == {index: Measured("fine", {}, ()) for index in (0, 2, 3, 4, 5, 6, 7)}
+    assert not active_children()
+
+
+def test_a_broken_invariant_is_a_bug_and_not_tried_again_other_errors_are_told_by_type():
+    """A bug would be computed again and again, or be taken for a machine that failed."""
+    outcomes = {}
+    errors = (InvariantError("INV-1 broken"), UserError("no file\nhere"), KeyError("x"))
+    with worker_processes(1) as executor:
+        measure_all([Broken(error) for error in errors], executor, 1, outcomes.__setitem__)
+    assert outcomes[0] == Failed("INV-1 broken", 1, is_bug=True)
+    assert outcomes[1] == Failed("no file here", 2)
+    assert outcomes[2] == Failed("KeyError: 'x'", 2)
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """From the ``after``-th file on, half of it is written and then the disk is full."""
+    whole, written_files = Path.write_bytes, []
+
+    def write_bytes(path: Path, content: bytes) -> int:
+        written_files.append(path)
+        if len(written_files) <= after:
+            return whole(path, content)
+        whole(path, content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+
+
+def test_a_full_disk_ends_a_sweep_kindly_and_loses_no_finished_run(podsim, folder, monkeypatch):
+    """Half a file would be taken for a run, or every finished run would be made again."""
+    monkeypatch.setattr("sim.sweep.places.worker_processes", here)
+    with pytest.MonkeyPatch.context() as patch:
+        full_disk(patch, after=1 + 5)
+        result = podsim(*SWEEP)
+    assert result.exit_code == 2
+    assert "cannot keep a finished run in results/sweeps" in result.stderr
+    assert "No space left on device" in result.stderr
+    assert "the same command makes the missing ones" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(kept(folder)) == 5
+    assert not list(folder.rglob(".unfinished-*"))
+    again = podsim(*SWEEP)
+    assert again.exit_code == 0
+    assert f"5 of {RUNS} runs are kept" in again.stderr
+    podsim(*SWEEP, "--out", "other")
+    assert table_bytes(folder) == table_bytes(folder, "other")
+
+
+def test_a_disk_that_is_full_at_the_table_leaves_the_old_one(folder, monkeypatch):
+    """A table would be cut off in the middle."""
+    small = written(grid=["backends.pods.replicas=1"])
+    made = plan("tiny.yaml", small, seeds=(1,))
+    outcomes = [Measured("digest", {"requests": 3}, ())] * 2
+    columns = build(small, made.scenarios, made.runs, outcomes)
+    write(columns, folder / "table.parquet")
+    before = (folder / "table.parquet").read_bytes()
+
+    def refuse(_, place: Path) -> None:
+        place.write_bytes(b"PAR1")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("sim.results.arrow.write", refuse)
+    with pytest.raises(UserError, match=r"cannot write the table .* No space left on device"):
+        write(columns, folder / "table.parquet")
+    assert (folder / "table.parquet").read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == ["table.parquet", "tiny.yaml"]
+
+
+def test_failed_runs_are_told_and_the_exit_code_says_so(podsim, monkeypatch):
+    """A script would take half a table for a whole one."""
+
+    def refuse(*_, **__):
+        raise WorkerError("no such luck")
+
+    monkeypatch.setattr("sim.runner.run_set", refuse)
+    monkeypatch.setattr("sim.sweep.places.worker_processes", here)
+    result = podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1", "--seeds", "1")
+    assert result.exit_code == 70
+    assert (
+        "failed: point 0 (backends.pods.replicas=1), variant round-robin seed 1: no such luck "
+        "(tried 2 times)"
+    ) in result.stderr
+    assert "2 of 2 runs failed" in result.stderr

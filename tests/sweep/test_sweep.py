@@ -1,0 +1,247 @@
+"""``podsim sweep`` and ``sim.sweep.run``: what is in the table, what is kept, what is told."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sim
+import sim.sweep
+from sim.errors import ScenarioError, UserError
+from sim.results import arrow
+from sim.sweep.runs import Measured
+from sim.sweep.table import figures
+from tests.sweep.here import here
+
+GRID = ("--grid", "backends.pods.replicas=1..3..2", "--grid", "window.measure=5s,10s")
+
+
+def only(folder: Path, pattern: str = "results/sweeps/*/table.parquet") -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.sweep.places.worker_processes", here)
+
+
+def test_a_row_per_run_in_design_order_with_the_figures_of_a_run(podsim, folder):
+    """The table would hold something else than ``podsim run`` measures, or in another order."""
+    assert podsim("sweep", "tiny.yaml", *GRID).exit_code == 0
+    table = sim.sweep.read(only(folder))
+    assert len(table) == 2 * 2 * 2 * 2
+    keys = ["point", "backends.pods.replicas", "window.measure", "variant", "seed"]
+    rows = [
+        (point, replicas, measure_s, variant, seed)
+        for point, (replicas, measure_s) in enumerate(
+            (replicas, measure_s) for replicas in (1, 3) for measure_s in (5.0, 10.0)
+        )
+        for variant in ("round-robin", "least-loaded")
+        for seed in (7, 8)
+    ]
+    assert list(table[keys].itertuples(index=False, name=None)) == rows
+    runs = sim.run("tiny.yaml", settings=["backends.pods.replicas=3", "window.measure=10s"])
+    last = table[table["point"] == 3].reset_index(drop=True)
+    assert list(last["digest"]) == [run.digest for run in runs.runs]
+    assert list(last["ttft_s.p95"]) == [run.summary["ttft_s"]["p95"] for run in runs.runs]
+    assert list(last["samples.ttft_s.observed"]) == [
+        run.summary["samples"]["ttft_s"]["observed"] for run in runs.runs
+    ]
+    assert set(table["status"]) == {"completed"}
+    assert not any(name.startswith("pod_requests.") for name in table.columns)
+
+
+def test_swept_values_are_numbers_in_base_units_where_they_are_numbers(podsim, folder):
+    """An analyst would plot against the text "1m" or sort 10 before 2."""
+    policies = "backends.pods.policy={kind: random},{kind: round-robin}"
+    grids = ("window.measure=5s,0.1m", "engines.small.kvBlocks=9k,10k", policies)
+    options = [word for grid in grids for word in ("--grid", grid)]
+    assert podsim("sweep", "tiny.yaml", *options, "--seeds", "1").exit_code == 0
+    table = sim.sweep.read(only(folder))
+    assert sorted(set(table["window.measure"])) == [5.0, 6.0]
+    whole = ("point", "seed", "engines.small.kvBlocks")
+    assert {str(table[name].dtype) for name in whole} == {"int64"}
+    assert sorted(set(table["engines.small.kvBlocks"])) == [9000, 10000]
+    assert set(table["backends.pods.policy"]) == {"{kind: random}", "{kind: round-robin}"}
+
+
+def test_null_beside_numbers_is_null(podsim, folder):
+    """Without an objective and with one could not be told apart by value."""
+    assert podsim("sweep", "tiny.yaml", "--grid", "slo.ttft=null,2s", "--set", "slo.tpot=1s",
+                  "--seeds", 1).exit_code == 0  # fmt: skip
+    table = sim.sweep.read(only(folder))
+    assert [None if pd.isna(value) else value for value in table["slo.ttft"]] == [None, None, 2, 2]
+
+
+def test_a_name_that_a_family_lacks_counts_nothing_and_a_figure_that_is_not_there_is_null():
+    """A mean over points would leave out those where something never happened."""
+    runs = [
+        Measured("a", {"spill_ratio": None, "placements.by_outcome.spill": 3}, ()),
+        Measured("b", {"ttft_s.p95": 1.5, "pod_requests.pods-0": 7}, ()),
+        None,
+    ]
+    assert figures(runs) == {
+        "ttft_s.p95": [None, 1.5, None],
+        "placements.by_outcome.spill": [3, 0.0, None],
+        "spill_ratio": [None, None, None],
+    }
+
+
+def test_the_same_command_makes_nothing_anew(podsim, folder, monkeypatch):
+    """A finished sweep would be simulated again, or the table would change."""
+    first = podsim("sweep", "tiny.yaml", *GRID)
+    before = only(folder).read_bytes()
+    only(folder).unlink()
+    monkeypatch.setattr("sim.sweep.places.worker_processes", None)  # nobody may be asked
+    again = podsim("sweep", "tiny.yaml", *GRID)
+    assert again.exit_code == 0
+    assert "16 of 16 runs are kept" in again.stderr
+    assert again.stdout == first.stdout
+    assert only(folder).read_bytes() == before
+
+
+def test_more_seeds_cost_only_themselves(podsim, folder):
+    """Whoever finds five seeds too few would pay for them twice."""
+    podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2", "--seeds", "2")
+    more = podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2", "--seeds", "3")
+    assert "8 of 12 runs are kept" in more.stderr
+    assert list(sim.sweep.read(only(folder))["seed"]) == [1, 2, 3] * 4
+
+
+def test_runs_of_another_scenario_or_podsim_are_not_taken_for_these(podsim, folder, monkeypatch):
+    """Yesterday's figures would stand in today's table."""
+    grid = ("--grid", "backends.pods.replicas=1,2", "--seeds", "1")
+    podsim("sweep", "tiny.yaml", *grid)
+    old = only(folder).read_bytes()
+    text = Path("tiny.yaml").read_text(encoding="utf-8")
+    Path("tiny.yaml").write_text(text.replace("rate: 4", "rate: 5"), encoding="utf-8")
+    other = podsim("sweep", "tiny.yaml", *grid)
+    assert "4 kept runs are of another podsim or another form of the scenario" in other.stderr
+    assert only(folder).read_bytes() != old
+    Path("tiny.yaml").write_text(text, encoding="utf-8")
+    podsim("sweep", "tiny.yaml", *grid)
+    assert only(folder).read_bytes() == old
+    monkeypatch.setattr("sim.sweep.sweep.version", lambda _: "9.9")
+    monkeypatch.setattr("sim.sweep.runs.check_place", lambda _: None)
+    newer = podsim("sweep", "tiny.yaml", *grid)
+    assert "4 kept runs are of another podsim" in newer.stderr
+
+
+def test_a_damaged_kept_run_is_made_anew(podsim, folder):
+    """One bad byte on the disk would end every sweep there."""
+    podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2")
+    before = only(folder).read_bytes()
+    kept = sorted(folder.glob("results/sweeps/*/runs/*/*/*.json"))
+    kept[0].write_text("{", encoding="utf-8")
+    kept[1].write_text("[]", encoding="utf-8")
+    again = podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2")
+    assert "6 of 8 runs are kept" in again.stderr
+    assert only(folder).read_bytes() == before
+
+
+def test_every_faulty_point_is_told_before_anything_runs(podsim, folder):
+    """An hour of runs would end at the first point that is no scenario."""
+    result = podsim(
+        *("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=0..2..1"),
+        *("--grid", "engines.small.maxNumSeqs=8,-1", "--grid", "window.mesure=5s,10s"),
+        *("--set", "backends.pod.replicas=2"),
+    )
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "--grid backends.pods.replicas=0: backends.pods.replicas: must be" in result.stderr
+    assert "--grid engines.small.maxNumSeqs=-1: engines.small.maxNumSeqs: must be" in result.stderr
+    assert "did you mean 'measure'" in result.stderr
+    assert "no backend 'pod' here; did you mean 'pods'?" in result.stderr
+    assert result.stderr.count("backends.pods.replicas: must be") == 1
+    assert not Path("results").exists()
+
+
+def test_a_fault_of_some_points_names_one_of_them(podsim, folder):
+    """A fault that stands in the file only at some points could not be understood."""
+    result = podsim(
+        *("sweep", "tiny.yaml", "--grid", "engines.small.maxNumBatchedTokens=2048,64"),
+        *("--grid", "engines.small.maxNumSeqs=32,128"),
+    )
+    assert result.exit_code == 2
+    at = "(at engines.small.maxNumBatchedTokens=64, engines.small.maxNumSeqs=128)"
+    assert at in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--random", "a.b=1..2"], "give both"),
+        (["--grid", "backends.pods.replicas=1", "--points", "3"], "give both"),
+        (["--grid", "backends.pods.replicas=1", "--address", "tcp://a:1"], "--executor dask"),
+        (["--grid", "backends.pods.replicas=1", "--variant", "ring"], "unknown variant 'ring'"),
+        ([], "at least one axis"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(podsim, arguments, words):
+    """Half of what was typed would be ignored."""
+    result = podsim("sweep", "tiny.yaml", *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert not Path("results").exists()
+
+
+def test_the_summary_has_a_line_per_point_and_variant_and_json_all_figures(podsim):
+    """Neither a reader nor a script would get means and intervals."""
+    text = podsim("sweep", "tiny.yaml", *GRID)
+    lines = text.stdout.splitlines()
+    assert lines[0] == "tiny: 4 points, 16 runs, seeds 7, 8."
+    assert lines[3].split()[:3] == ["replicas", "measure", "variant"]
+    assert [line.split()[:3] for line in lines[4:6]] == [
+        ["1", "5s", "round-robin"],
+        ["1", "5s", "least-loaded"],
+    ]
+    document = json.loads(podsim("sweep", "tiny.yaml", *GRID, "--json").stdout)
+    first = document["points"][0]
+    assert first["settings"] == {"backends.pods.replicas": "1", "window.measure": "5s"}
+    runs = sim.run("tiny.yaml", settings=["backends.pods.replicas=1", "window.measure=5s"])
+    assert first["figures"]["ttft_s.p95"] == runs.comparison["ttft_s.p95"]["round-robin"]
+    assert document["failed"] == []
+
+
+def test_the_table_goes_where_it_is_asked_for(podsim, folder):
+    """``-o`` would be ignored."""
+    podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1", "--out", "kept",
+           "-o", "a/b.parquet")  # fmt: skip
+    assert arrow.read(folder / "a/b.parquet").num_rows == 4
+    assert len(list((folder / "kept").glob("tiny-*/runs/*/*/*.json"))) == 4
+
+
+def test_from_python_the_same_table(podsim, folder):
+    """Notebooks would get other figures than the command line."""
+    podsim("sweep", "tiny.yaml", *GRID)
+    grid = {"backends.pods.replicas": [1, 3], "window.measure": "5s,10s"}
+    made = sim.sweep.run("tiny.yaml", grid=grid, store="other")
+    assert only(folder, "other/*/table.parquet").read_bytes() == only(folder).read_bytes()
+    assert made.failed == ()
+    pd.testing.assert_frame_equal(made.table, sim.sweep.read(made.folder))
+
+
+def test_from_python_values_may_be_mappings_and_random(folder):
+    """Policies could be swept on the command line only."""
+    made = sim.sweep.run(
+        "tiny.yaml",
+        grid={"backends.pods.policy": [{"kind": "random"}]},
+        random={"backends.pods.replicas": [1, 2]},
+        points=3,
+        variants=["least-loaded"],
+        seeds=[3],
+    )
+    assert len(made.table) == 3
+    assert set(made.table["backends.pods.replicas"]) <= {1, 2}
+    with pytest.raises(UserError, match="points"):
+        sim.sweep.run("tiny.yaml", random={"backends.pods.replicas": [1, 2]})
+    with pytest.raises(ScenarioError, match="tensorParallel"):
+        sim.sweep.run("tiny.yaml", grid={"engines.small.tensorParallel": [0, 1]})
+
+
+def test_no_table_is_told_kindly(folder):
+    """A notebook would show a traceback of pyarrow."""
+    with pytest.raises(UserError, match="cannot read a table"):
+        sim.sweep.read("nowhere")
