@@ -1,18 +1,28 @@
 """What is compared: the figures of some runs of one scenario, wherever they come from."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sim.results.metrics import flatten
+from sim.results.result import RunResult
 from sim.results.stored import StoredRun
+from sim.results.tables import Tables
+
+if TYPE_CHECKING:
+    from sim.runner import Runs
 
 
 @dataclass(frozen=True)
 class Figures:
     """One run as a comparison sees it.
 
-    ``variant_hash`` says what was simulated, ``digest`` what came out, and
-    ``summary`` holds every figure with its keys joined by dots; null is ``None``.
+    ``variant_hash`` says what was simulated, ``scenario_hash`` with which other
+    variants, ``digest`` what came out, and ``summary`` holds every figure with
+    its keys joined by dots; null is ``None``. ``settings`` is the resolved
+    scenario where it is known: two runs that are not comparable can say why.
+    ``tables`` reads its tables, where they are kept.
     """
 
     variant: str
@@ -20,6 +30,9 @@ class Figures:
     variant_hash: str
     digest: str
     summary: Mapping[str, float | None]
+    scenario_hash: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    tables: Callable[[], Tables] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -35,11 +48,52 @@ class Side:
         """Their variants, in order."""
         return tuple(dict.fromkeys(run.variant for run in self.runs))
 
+    def of(self, variant: str) -> dict[int, Figures]:
+        """The runs of a variant by seed."""
+        return {run.seed: run for run in self.runs if run.variant == variant}
+
 
 def stored_side(label: str, runs: Sequence[StoredRun]) -> Side:
     """Stored runs of one scenario as a side; raises ``UserError`` for one that cannot be read."""
     figures = tuple(
-        Figures(run.variant, run.seed, run.variant_hash, run.digest, dict(flatten(run.summary())))
+        Figures(
+            variant=run.variant,
+            seed=run.seed,
+            variant_hash=run.variant_hash,
+            digest=run.digest,
+            summary=dict(flatten(run.summary())),
+            scenario_hash=run.scenario_hash,
+            settings=run.manifest.get("scenario", {}),
+            tables=partial(_stored_tables, run),
+        )
         for run in runs
     )
     return Side(label, runs[0].scenario, figures)
+
+
+def fresh_side(label: str, runs: "Runs") -> Side:
+    """Runs that have just been made as a side."""
+    scenarios = runs.scenario
+    at = {variant.variant: index for index, variant in enumerate(scenarios.variants)}
+    figures = tuple(
+        Figures(
+            variant=run.variant,
+            seed=run.seed,
+            variant_hash=scenarios.variant_hash(at[run.variant]),
+            digest=run.digest,
+            summary=dict(flatten(run.summary)),
+            scenario_hash=scenarios.scenario_hash,
+            settings=scenarios.variants[at[run.variant]].model_dump(mode="json", by_alias=True),
+            tables=partial(_own_tables, run),
+        )
+        for run in runs.runs
+    )
+    return Side(label, scenarios.name, figures)
+
+
+def _stored_tables(run: StoredRun) -> Tables:
+    return run.read().tables
+
+
+def _own_tables(run: RunResult) -> Tables:
+    return run.tables

@@ -3,10 +3,29 @@
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-Verdict: TypeAlias = Literal["identical", "better", "same", "worse", "inconclusive", "incomparable"]
+Verdict: TypeAlias = Literal[
+    "identical",
+    "same",
+    "changed",
+    "better",
+    "inconclusive",
+    "incomparable",
+    "different",
+    "worse",
+]
+"""``changed`` is beyond the margin in a figure of which neither direction is better; ``different``
+is what is not identical where nothing else was asked.
+"""
 
 SEVERITY: Final[tuple[Verdict, ...]] = (
-    *("identical", "same", "better", "inconclusive", "incomparable", "worse"),
+    "identical",
+    "same",
+    "changed",
+    "better",
+    "inconclusive",
+    "incomparable",
+    "different",
+    "worse",
 )
 """From what nobody needs to look at to what turns a check red."""
 
@@ -17,7 +36,11 @@ class Judged:
 
     ``change`` is the mean difference, new - base, as a share of the base's mean
     when ``relative``, else in the metric's unit; [``low``, ``high``] is its
-    interval. ``base`` and ``new`` are means over the seeds. ``seeds_needed`` is
+    t interval, at the level that Holm's procedure leaves this metric, ``level``
+    being the probability that it misses. ``margin`` is in the same measure as
+    ``change``. ``base`` and ``new`` are means over the ``n`` seeds under which
+    both sides know the figure, or over those under which each does when there
+    are none; ``p_value`` is before Holm. ``seeds_needed`` is
     how many seeds would decide what is inconclusive, ``reason`` why it is what
     it is, in words.
     """
@@ -38,13 +61,24 @@ class Judged:
     p_value: float | None = None
     seeds_needed: int | None = None
     reason: str = ""
+    level: float | None = None
+
+
+@dataclass(frozen=True)
+class Unpaired:
+    """A variant of the base that could not be compared, and why."""
+
+    variant: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Everything that was judged, in the order of variants and of ``sim.results.metrics``.
 
-    ``reason`` says why nothing could be judged, when that is so.
+    ``reason`` says why nothing could be judged, when that is so. ``pairs`` counts
+    the pairs of runs, ``identical`` those of them that are the same to the bit.
+    ``notes`` are remarks that decide nothing.
     """
 
     base: str
@@ -52,9 +86,21 @@ class Comparison:
     scenario: str
     judged: tuple[Judged, ...]
     reason: str = ""
+    unpaired: tuple[Unpaired, ...] = ()
+    pairs: int = 0
+    identical: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """The most severe verdict of a primary metric; incomparable when nothing was judged."""
+        """The most severe verdict of a primary metric; what could not be compared counts too."""
         found: list[Verdict] = [each.verdict for each in self.judged if each.primary]
-        return max(found, key=SEVERITY.index) if found else "incomparable"
+        if self.reason or self.unpaired or not found:
+            found.append("incomparable")
+        return max(found, key=SEVERITY.index)
+
+    def named(self, verdict: Verdict, *, primary: bool = True) -> tuple[Judged, ...]:
+        """The metrics with this verdict, either the primary ones or the others."""
+        return tuple(
+            each for each in self.judged if each.verdict == verdict and each.primary == primary
+        )

@@ -5,7 +5,7 @@ interval; it is not the percentile of all their requests, and values are never
 averaged over pods.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -32,16 +32,17 @@ def compare_variants(results: Sequence[RunResult]) -> dict[str, dict[str, dict[s
         key: {
             variant: asdict(t_interval(_values(key, figures))) for variant, figures in runs.items()
         }
-        for key in _keys(everything)
+        for key in figure_keys(everything)
         if not key.startswith(NOT_COMPARED)
     }
 
 
-def _keys(runs: Iterable[dict[str, float | None]]) -> list[str]:
+def figure_keys(runs: Iterable[Mapping[str, float | None]]) -> list[str]:
     """Every figure of any run; members of a family that only some runs have stand with their kin.
 
     Runs may differ in their families (an outcome that occurred only here), so
-    the order is that of the declarations, not that of any one run.
+    the order is that of the declarations, not that of any one run. Raises
+    ``KeyError`` for a figure that is not declared.
     """
     families: dict[str, set[str]] = {}
     for figures in runs:
@@ -50,8 +51,11 @@ def _keys(runs: Iterable[dict[str, float | None]]) -> list[str]:
     return [key for members in families.values() for key in sorted(members)]
 
 
-def _values(key: str, runs: Iterable[dict[str, float | None]]) -> list[float]:
-    """The known values of a figure; a name that is missing from a family counts 0."""
-    missing = 0.0 if metric(key).is_family else None
-    values = (figures.get(key, missing) for figures in runs)
+def figure_value(key: str, figures: Mapping[str, float | None]) -> float | None:
+    """A figure of a run, null when unknown; a name that is missing from a family counts 0."""
+    return figures.get(key, 0.0 if metric(key).is_family else None)
+
+
+def _values(key: str, runs: Iterable[Mapping[str, float | None]]) -> list[float]:
+    values = (figure_value(key, figures) for figures in runs)
     return [float(value) for value in values if value is not None]

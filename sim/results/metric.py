@@ -29,9 +29,12 @@ class Metric:
     """One figure: where it stands in the summary (keys joined by dots) and what it says.
 
     ``better`` is the direction of improvement and ``margin`` the relative
-    difference below which two runs count as equal. A ``*`` in a key stands for
-    any name of the run: a workload, a member of a pool; at its end for any
-    names, of which one that is missing means 0.
+    difference up to which two sets of runs count as equal. So they do up to a
+    difference of ``floor``, in the metric's unit: a tenth of a millisecond's
+    queue matters to nobody, and of zero there is no share. The ``primary``
+    metrics are those that decide a comparison. A ``*`` in a key stands for any name of the
+    run: a workload, a member of a pool; at its end for any names, of which one
+    that is missing means 0.
     """
 
     key: str
@@ -39,6 +42,8 @@ class Metric:
     better: Direction
     margin: float
     definition: str
+    primary: bool = False
+    floor: float = 0.0
 
     def covers(self, key: str) -> bool:
         """Whether ``key`` is this figure, or one of those that it stands for."""
@@ -60,9 +65,12 @@ def spread(
     margin: float,
     definition: str,
     figures: tuple[str, ...] = (),
+    *,
+    primary: tuple[str, ...] = (),
+    floor: float = 0.0,
 ) -> tuple[Metric, ...]:
     """The figures of one quantity: its mean and percentiles, those of ``DISTRIBUTIONS`` if not
-    ``figures``.
+    ``figures``; of these the ``primary`` ones.
     """
 
     def wording(figure: str) -> str:
@@ -71,6 +79,14 @@ def spread(
         return f"{figure[1:]}th percentile ({PERCENTILE_METHOD}) of {definition}"
 
     return tuple(
-        Metric(f"{quantity}.{figure}", unit, better, margin, wording(figure))
+        Metric(
+            f"{quantity}.{figure}",
+            unit,
+            better,
+            margin,
+            wording(figure),
+            primary=figure in primary,
+            floor=floor,
+        )
         for figure in figures or DISTRIBUTIONS[quantity]
     )

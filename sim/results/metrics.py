@@ -44,6 +44,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "down",
         0.0,
         "whose client gave up before the answer was complete",
+        primary=True,
     ),
     Metric(
         "requests_outside_window",
@@ -60,6 +61,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.05,
         "first token - arrival at the router (hold and queue inside), requests with a first "
         "token; those rejected, failed or cancelled before it have none and are left out",
+        primary=("p50", "p95"),
+        floor=0.001,
     ),
     *spread(
         "tpot_s",
@@ -68,13 +71,22 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.05,
         "(end - first token) / (output tokens - 1), completed requests with 2 tokens or more",
     ),
-    *spread("e2e_s", "s", "down", 0.05, "end - arrival at the router, completed requests"),
+    *spread(
+        "e2e_s",
+        "s",
+        "down",
+        0.05,
+        "end - arrival at the router, completed requests",
+        primary=("p95",),
+        floor=0.001,
+    ),
     *spread(
         "queue_s",
         "s",
         "down",
         0.05,
         "first admission by the engine - dispatch by the router, requests admitted",
+        floor=0.001,
     ),
     *spread(
         "stream_tokens_per_s",
@@ -82,6 +94,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "up",
         0.03,
         "(output tokens - 1) / (end - first token), completed requests with 2 tokens or more",
+        primary=("p50",),
     ),
     Metric(
         "output_tokens_per_s",
@@ -89,6 +102,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "up",
         0.02,
         "tokens emitted inside the window / its length, whether their request finished or not",
+        primary=True,
     ),
     Metric(
         "output_tokens_per_gpu_s",
@@ -111,6 +125,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.01,
         "cached prompt tokens / prompt tokens, summed over all pods, each request that arrived "
         "in the window counted once, at its first admission",
+        primary=True,
+        floor=0.001,
     ),
     Metric(
         "prompt_cache_hit_ratio_mean",
@@ -118,6 +134,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "up",
         0.01,
         "mean over the same requests of each one's own cached / prompt tokens",
+        floor=0.001,
     ),
     Metric(
         "requests_with_hit_ratio",
@@ -125,6 +142,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "up",
         0.01,
         "share of the same requests with any cached prompt token",
+        floor=0.001,
     ),
     Metric(
         "placements.total", "placements", "none", 0.02, "dispatches of the router in the window"
@@ -137,6 +155,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "down",
         0.05,
         "spills / placements of the window; null for a policy without a home",
+        primary=True,
+        floor=0.001,
     ),
     Metric(
         "migration_ratio",
@@ -145,6 +165,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.05,
         "migrations off pods that are not ready / placements of the window; null for a policy "
         "without a home",
+        floor=0.001,
     ),
     Metric(
         "error_ratio",
@@ -153,6 +174,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.0,
         "rejected and failed requests / requests that arrived in the window; cancelled ones are "
         "no errors and are counted apart",
+        primary=True,
     ),
     Metric("preemptions", "preemptions", "down", 0.05, "preemptions inside the window, all pods"),
     Metric(
@@ -168,6 +190,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "none",
         0.03,
         "KV blocks held by requests / all blocks, over the polls of all pods inside the window",
+        floor=0.001,
     ),
     Metric(
         "pod_requests.*",
@@ -183,6 +206,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.05,
         "first arrival to last end of a session, sessions whose closing request was completed and "
         "whose last end lies in the window; single-shot requests are no sessions",
+        floor=0.001,
     ),
     Metric(
         "turns_per_agent_hour",
@@ -208,6 +232,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "within the objectives; rejected and failed ones and those whose client gave up miss "
         "them, so does one still without a first token after the TTFT objective; other unfinished "
         "ones are left out",
+        primary=True,
+        floor=0.001,
     ),
     Metric(
         "goodput_requests_per_s",
@@ -215,6 +241,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "up",
         0.02,
         "requests completed inside the window within the objectives / its length",
+        primary=True,
     ),
     *ANSWERS,
     *BY_NAME,

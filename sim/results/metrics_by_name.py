@@ -50,7 +50,7 @@ _BY_WORKLOAD: Final[tuple[Metric, ...]] = (
     Metric("by_workload.*.requests", "requests", "none", 0.02, "those of one workload"),
     Metric("by_workload.*.requests_completed", "requests", "up", 0.02, "those of one workload"),
     Metric("by_workload.*.requests_cancelled", "requests", "down", 0.0, "those of one workload"),
-    Metric("by_workload.*.error_ratio", "ratio", "down", 0.0, "that of one workload"),
+    Metric("by_workload.*.error_ratio", "ratio", "down", 0.0, "that of one workload", primary=True),
     Metric(
         "by_workload.*.answers.by_request.*",
         "requests",
@@ -74,8 +74,17 @@ _BY_WORKLOAD: Final[tuple[Metric, ...]] = (
         "completed requests of one workload that were sent more than once",
     ),
     Metric("by_workload.*.fell_through_ratio", "ratio", "none", 0.01, _FELL_THROUGH),
-    *spread("by_workload.*.ttft_s", "s", "down", 0.05, "ttft_s, of one workload", _ENDS),
-    *spread("by_workload.*.e2e_s", "s", "down", 0.05, "e2e_s, of one workload", _ENDS),
+    *spread(
+        "by_workload.*.ttft_s",
+        "s",
+        "down",
+        0.05,
+        "ttft_s, of one workload",
+        _ENDS,
+        primary=("p95",),
+        floor=0.001,
+    ),
+    *spread("by_workload.*.e2e_s", "s", "down", 0.05, "e2e_s, of one workload", _ENDS, floor=0.001),
 )
 
 _RULES: Final[tuple[Metric, ...]] = (
@@ -105,6 +114,8 @@ _POOLS: Final[tuple[Metric, ...]] = (
         f"swaps under way, share {_OF_WINDOW}, those at the same time counted once; a member is "
         "resident before the pool sees it at a poll of its readiness, and its swap goes on till "
         "then, so that this and ready_ratio of all members may add up to more than 1",
+        primary=True,
+        floor=0.001,
     ),
     Metric("pool.*.swap_failures.*", "swaps", "down", 0.0, "swaps abandoned or failed, by reason"),
     Metric("pool.*.swaps_cancelled", "swaps", "none", 0.02, "swaps that nobody wanted any more"),

@@ -10,19 +10,23 @@ import click
 if TYPE_CHECKING:
     from sim.registry import Family
 
-KINDS = ("policies", "workloads", "pool-kinds", "engine-kinds", "engines", "gpus", "models")
+KINDS = (
+    *("policies", "workloads", "pool-kinds", "engine-kinds", "engines", "gpus", "models"),
+    "metrics",
+)
 
 
 @click.command("list")
 @click.argument("what", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(what: str, as_json: bool) -> None:
-    """List what a scenario may name.
+    """List what a scenario may name, and the metrics of its results.
 
     engine-kinds are the schedulers that podsim knows, pool-kinds those of models
     that take turns; engines are presets of step times, which stepTime may name.
+    The primary metrics decide podsim compare, each within its margin.
     """
-    catalogues = {"engines": _engines, "gpus": _gpus, "models": _models}
+    catalogues = {"engines": _engines, "gpus": _gpus, "models": _models, "metrics": _metrics}
     entries = catalogues[what]() if what in catalogues else _families(what)
     if as_json:
         click.echo(json.dumps(entries, indent=2))
@@ -98,6 +102,31 @@ def _engines() -> dict[str, dict[str, Any]]:
             "step_time": preset.step_time.model_dump(exclude_defaults=True),
         }
         for name, preset in presets().items()
+    }
+
+
+def _metrics() -> dict[str, dict[str, Any]]:
+    from dataclasses import asdict
+
+    from sim.results.metrics import METRICS
+
+    return {
+        each.key: {
+            "summary": ", ".join(
+                [
+                    *([each.unit] if each.unit else []),
+                    {"up": "more is better", "down": "less is better", "none": "neutral"}[
+                        each.better
+                    ],
+                    f"margin {100.0 * each.margin:g} %",
+                    *([f"at least {each.floor:g}"] if each.floor else []),
+                    *(["primary"] if each.primary else []),
+                ]
+            )
+            + f"; {each.definition}",
+            **asdict(each),
+        }
+        for each in METRICS
     }
 
 

@@ -1,0 +1,121 @@
+"""Two sides judged metric by metric: paired differences over seeds, against the margins.
+
+- A metric is *worse* or *better* when its mean difference is significant and
+  beyond its margin: a t test over the seeds, at the level that Holm's procedure
+  leaves it. The primary metrics of all variants are one family, so that the
+  chance of any false alarm in a comparison is at most ``LEVEL``. The other
+  metrics are a family of their own; they are shown, and decide nothing.
+- It is the *same* when its interval lies within the margin, or when nothing
+  differs; *identical* when neither the tables nor any figure of any run do.
+- Otherwise it is *inconclusive*. With one seed it always is: one difference has
+  no spread.
+
+Differences are shown as shares of the base's mean over the seeds, which counts
+as a constant, and in the metric's unit where that mean is zero. A percentile is
+compared run by run: its mean over seeds is not the percentile of all requests.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from sim.comparison.evidence import holm_levels
+from sim.comparison.judging import Question, answered, settled
+from sim.comparison.observed import missing_from, observed
+from sim.comparison.pairing import Pair, called, paired
+from sim.comparison.sides import Figures, Side
+from sim.comparison.verdict import Comparison, Judged
+from sim.results.comparison import NOT_COMPARED, figure_keys
+from sim.results.metrics import metric
+
+LEVEL: Final = 0.05
+
+
+def compare(base: Side, new: Side, *, across: bool = False, level: float = LEVEL) -> Comparison:
+    """Judge ``new`` against ``base``, every metric of every variant that both have.
+
+    ``across`` compares scenarios that differ; the caller answers for their
+    having the same workload under the same seed. ``level`` is the chance of any
+    false alarm among the primary metrics.
+    """
+    match = paired(base, new, across)
+    notes = list(match.notes)
+    asked: list[Judged | Question] = []
+    for pair in match.pairs:
+        asked += _asked(pair, base.label, new.label, notes)
+    runs = [both for pair in match.pairs for both in pair.runs]
+    return Comparison(
+        base=base.label,
+        new=new.label,
+        scenario=base.scenario,
+        judged=tuple(_answers(asked, level)),
+        unpaired=match.unpaired,
+        pairs=len(runs),
+        identical=sum(_are_identical(*both) for both in runs),
+        notes=tuple(notes),
+    )
+
+
+def _are_identical(old: Figures, young: Figures) -> bool:
+    """Whether two runs gave the same tables and, by today's definitions or not, figures."""
+    return old.digest == young.digest and dict(old.summary) == dict(young.summary)
+
+
+def _asked(pair: Pair, base: str, new: str, notes: list[str]) -> Iterator[Judged | Question]:
+    """What is to be judged of two variants, and what already is; ``notes`` takes remarks."""
+    olds, youngs = [old.summary for old, _ in pair.runs], [young.summary for _, young in pair.runs]
+    identical = all(_are_identical(old, young) for old, young in pair.runs)
+    for key in _comparable_keys(pair, [*olds, *youngs], notes):
+        question = Question(pair.variant, key, metric(key), observed(key, pair.runs), base, new)
+        if identical:
+            yield replace(question.blank, verdict="identical", change=0.0)
+        elif missing_from(key, olds):
+            notes.append(f"{called(pair.variant)}: {base} has no {key} to compare with")
+        elif missing_from(key, youngs):
+            reason = f"{new} has no such figure"
+            yield replace(question.blank, verdict="incomparable", reason=reason)
+        elif question.observed.is_blank:
+            continue  # nothing to measure on either side, as spills of a policy without a home
+        elif pair.on_purpose and question.observed.is_foreign:
+            side = base if question.observed.knowers[1] else new
+            notes.append(f"{called(pair.variant)}: {key} has no meaning in {side}")
+        else:
+            yield settled(question) or question
+
+
+def _comparable_keys(
+    pair: Pair, summaries: Sequence[Mapping[str, float | None]], notes: list[str]
+) -> list[str]:
+    """Every figure but those that no comparison is about, in the order of the summary."""
+    strange = [key for key in dict.fromkeys(k for each in summaries for k in each) if not _is(key)]
+    if strange:
+        notes.append(f"{called(pair.variant)}: this podsim does not know {', '.join(strange)}")
+    known = [
+        {key: value for key, value in summary.items() if key not in strange}
+        for summary in summaries
+    ]
+    return [key for key in figure_keys(known) if not key.startswith(NOT_COMPARED)]
+
+
+def _is(key: str) -> bool:
+    """Whether a figure is declared."""
+    try:
+        metric(key)
+    except KeyError:
+        return False
+    return True
+
+
+def _answers(asked: Sequence[Judged | Question], level: float) -> Iterator[Judged]:
+    """The verdicts, in order; primary and other metrics are held to ``level``, each as a family."""
+    levels = [level] * len(asked)
+    for primary in (True, False):
+        places, p_values = [], []
+        for at, each in enumerate(asked):
+            if isinstance(each, Question) and each.metric.primary is primary and each.may_differ:
+                places.append(at)
+                p_values.append(each.p_value)
+        for at, own in zip(places, holm_levels(p_values, level), strict=True):
+            levels[at] = own
+    for each, own in zip(asked, levels, strict=True):
+        yield answered(each, own) if isinstance(each, Question) else each

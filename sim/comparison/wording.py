@@ -1,0 +1,239 @@
+"""Verdicts in words, the same ones on a terminal, in a pull request and in a test report."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from sim.comparison.exact import Cell, ExactComparison, ExactRun
+from sim.comparison.judging import ONE_SEED, ROUNDING
+from sim.comparison.pairing import called
+from sim.comparison.verdict import Comparison, Judged, Verdict
+
+SHOWN: Final[dict[Verdict, str]] = {"incomparable": "not comparable"}
+"""Verdicts that a reader sees under another name."""
+
+QUIET: Final = ("identical", "same", "inconclusive")
+"""Verdicts of which there is nothing to say where a metric decides nothing."""
+
+COLUMNS: Final = ("base", "new", "change", "interval", "margin", "seeds", "verdict")
+
+MOST_FIGURES: Final = 3
+"""How many figures are named in one sentence."""
+
+PAIRED_METHOD: Final = (
+    "Differences new - base, seed by seed, with t intervals that hold for all primary metrics of a "
+    "scenario together (95 %, Holm). A percentile is compared run by run; its mean over seeds is "
+    "not the percentile of all requests."
+)
+
+
+def told(verdict: Verdict) -> str:
+    """The verdict as a reader sees it."""
+    return SHOWN.get(verdict, verdict)
+
+
+def amount(value: float | None) -> str:
+    """A figure with four digits, in the unit that its key names; a ratio as a share of 1."""
+    return "unknown" if value is None else _digits(value)
+
+
+def change(judged: Judged) -> str:
+    """The mean change: in percent of the base, or in the metric's unit from a base of zero."""
+    if judged.change is None:
+        return ""
+    return _signed(judged.change * _scale(judged)) + _measure(judged)
+
+
+def interval(judged: Judged) -> str:
+    """The interval of the change, in the same measure; empty when there is none."""
+    if judged.low is None or judged.high is None:
+        return ""
+    low, high = (_signed(end * _scale(judged)) for end in (judged.low, judged.high))
+    return f"[{low}, {high}]"
+
+
+def margin(judged: Judged) -> str:
+    """The difference up to which the metric counts as equal, in the measure of the change."""
+    if judged.low is None or judged.margin <= ROUNDING:
+        return ""
+    return _digits(judged.margin * _scale(judged)) + _measure(judged)
+
+
+def sentence(judged: Judged) -> str:
+    """What became of a metric, by how much, and how sure that is."""
+    who = f"{called(judged.variant)}: " if judged.variant else ""
+    values = f"{amount(judged.base)} → {amount(judged.new)}"
+    parts = [f"{who}{judged.key} is {told(judged.verdict)}: {values}"]
+    if judged.change is not None:
+        parts.append(f"{change(judged)} {interval(judged)}".rstrip())
+    parts.append(f"{judged.n} seed{'s' if judged.n != 1 else ''}")
+    return ", ".join(parts) + (f" ({remark(judged)})" if remark(judged) else "")
+
+
+def remark(judged: Judged) -> str:
+    """Why a verdict is what it is, and what would decide it; often nothing."""
+    if judged.seeds_needed is None:
+        return judged.reason
+    needed = f"about {judged.seeds_needed:,} seeds would decide"
+    return f"{judged.reason}; {needed}" if judged.reason else needed
+
+
+def worth_a_row(comparison: Comparison, everything: bool = False) -> list[Judged]:
+    """The primary metrics, and those others of which there is something to say.
+
+    Of identical variants there is not. With ``everything`` all of them.
+    """
+    return [
+        each
+        for each in comparison.judged
+        if everything or (each.primary and each.verdict != "identical") or each.verdict not in QUIET
+    ]
+
+
+def identical_variants(comparison: Comparison) -> list[str]:
+    """The variants of which both sides have the same runs to the bit."""
+    verdicts: dict[str, set[Verdict]] = {}
+    for each in comparison.judged:
+        verdicts.setdefault(each.variant, set()).add(each.verdict)
+    return [called(variant) for variant, found in verdicts.items() if found == {"identical"}]
+
+
+def advice(judged: Iterable[Judged]) -> str:
+    """What would decide the primary metrics that are inconclusive; empty when nothing is known."""
+    unclear = [each for each in judged if each.primary and each.verdict == "inconclusive"]
+    if any(each.reason.startswith(ONE_SEED) for each in unclear):
+        return "run more seeds on both sides, as podsim run FILE --seeds 5, and compare again"
+    needed = [each.seeds_needed for each in unclear if each.seeds_needed is not None]
+    if not needed:
+        return ""
+    return (
+        f"about {max(needed):,} seeds on both sides would decide {_all_of(len(needed), unclear)}: "
+        f"podsim run FILE --seeds {max(needed)}"
+    )
+
+
+def _all_of(count: int, unclear: Sequence[Judged]) -> str:
+    if count == len(unclear):
+        return "what is inconclusive"
+    return f"{count} of the {len(unclear)} that are inconclusive"
+
+
+def cells(judged: Judged) -> tuple[str, ...]:
+    """What a table says of a metric, under ``COLUMNS``."""
+    verdict = told(judged.verdict)
+    if judged.seeds_needed is not None:
+        verdict += f", ~{judged.seeds_needed:,} seeds"
+    return (
+        amount(judged.base),
+        amount(judged.new),
+        change(judged),
+        interval(judged),
+        margin(judged),
+        str(judged.n),
+        verdict,
+    )
+
+
+def reasons(judged: Iterable[Judged]) -> dict[str, str]:
+    """Each reason that is given, with the metrics that it is given for."""
+    found: dict[str, dict[str, None]] = {}
+    for each in judged:
+        if each.reason:
+            found.setdefault(each.reason, {})[each.key] = None
+    return {
+        reason: ", ".join(list(keys)[:MOST_FIGURES])
+        + (f" and {len(keys) - MOST_FIGURES} more" if len(keys) > MOST_FIGURES else "")
+        for reason, keys in found.items()
+    }
+
+
+def headline(comparison: Comparison) -> str:
+    """One line for a whole scenario: its verdict and what that rests on."""
+    verdict = comparison.verdict
+    if comparison.reason:
+        return f"{told(verdict)}: {comparison.reason}"
+    if verdict == "identical":
+        return f"identical: {_runs(comparison.pairs)}, the same to the bit"
+    counted = [
+        f"{count} {told(each)}"
+        for each in ("worse", "incomparable", "inconclusive", "better", "same")
+        if (count := len(comparison.named(each)))
+    ]
+    parts = [f"primary metrics: {', '.join(counted)}"] if counted else []
+    if comparison.unpaired:
+        count = len(comparison.unpaired)
+        parts.append(f"{count} variant{'s' if count > 1 else ''} not comparable")
+    if comparison.pairs:
+        parts.append(f"{comparison.identical} of {_runs(comparison.pairs)} identical")
+    return f"{told(verdict)}: {'; '.join(parts)}"
+
+
+def exact_headline(comparison: ExactComparison) -> str:
+    """One line for a whole scenario that was compared to the bit."""
+    if comparison.reason:
+        return f"{told(comparison.verdict)}: {comparison.reason}"
+    count = sum(run.verdict == "identical" for run in comparison.runs)
+    return f"{told(comparison.verdict)}: {count} of {_runs(len(comparison.runs))} identical"
+
+
+def exact_sentence(run: ExactRun) -> str:
+    """Where two runs first differ."""
+    who = f"{called(run.variant)}, seed {run.seed}" if run.variant else f"seed {run.seed}"
+    parts = [run.reason] if run.reason else []
+    if run.cell is not None:
+        parts.append(_cell(run.cell))
+    parts += _figures(run)
+    return f"{who}: {'; '.join(parts) or told(run.verdict)}"
+
+
+def _cell(cell: Cell) -> str:
+    where = f"table {cell.table}, row {cell.row}"
+    if not cell.column:
+        longer = "base" if cell.base_rows > cell.new_rows else "new"
+        rows = f"{cell.base_rows:,} rows → {cell.new_rows:,}"
+        return f"table {cell.table}: {rows}; the rows from {cell.row} on are only in {longer}"
+    values = f"{_exactly(cell.base)} → {_exactly(cell.new)}"
+    if cell.reordered:
+        return f"{where}, column {cell.column}: {values}; the rows are the same in another order"
+    if cell.base_rows != cell.new_rows:
+        values += f"; {cell.base_rows:,} rows → {cell.new_rows:,}"
+    return f"first difference in {where}, column {cell.column}: {values}"
+
+
+def _figures(run: ExactRun) -> list[str]:
+    """The first figures that differ, and how many more do."""
+    if not run.figures:
+        return []
+    named = [
+        f"{each.key} {_exactly(each.base)} → {_exactly(each.new)}"
+        for each in run.figures[:MOST_FIGURES]
+    ]
+    more = len(run.figures) - len(named)
+    return [f"figures: {', '.join(named)}" + (f" and {more} more" if more else "")]
+
+
+def _exactly(value: Any) -> str:
+    return "null" if value is None else repr(value)
+
+
+def _runs(count: int) -> str:
+    return f"{count} pair{'s' if count != 1 else ''} of runs"
+
+
+def _scale(judged: Judged) -> float:
+    return 100.0 if judged.relative else 1.0
+
+
+def _measure(judged: Judged) -> str:
+    return " %" if judged.relative else ""
+
+
+def _signed(value: float) -> str:
+    if value == 0.0:
+        return "0"
+    if abs(value) < 0.995:
+        return f"{value:+.2g}"
+    return f"{value:+,.1f}" if abs(value) < 999.5 else f"{value:+,.0f}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 999.95 else f"{value:.4g}"
