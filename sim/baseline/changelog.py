@@ -5,6 +5,7 @@ found by reading two files, without any history.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,24 +16,48 @@ _LINE: Final = re.compile(r"^\s*(?:[-*]\s+)?`?baseline: (\S+) ([0-9a-f]{8})`?:?[
 REASON: Final = "<why it changed>"
 
 
-def line(baseline: Baseline) -> str:
-    """The line that a changelog must hold, its reason left to be filled in."""
-    return f"- baseline: {baseline.scenario} {baseline.fingerprint} {REASON}"
-
-
-def reasons(file: Path) -> dict[tuple[str, str], str]:
-    """What a changelog says, by scenario and fingerprint.
-
-    A line whose reason is still to be filled in says nothing. Raises
-    ``UserError`` when the file cannot be read.
-    """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
+def demand(baselines: Iterable[Baseline], changelog: Path) -> None:
+    """Raises ``UserError`` with every line that the changelog lacks, or when it cannot be read."""
+    baselines = list(baselines)
+    if not changelog.exists() and baselines:
         raise UserError(
-            f"{file}: cannot read the changelog, which says why baselines changed: {why}; "
-            "--changelog FILE names another, --no-changelog asks for none"
-        ) from error
-    found = {(name, print_): why for name, print_, why in _LINE.findall(text)}
-    return {key: why for key, why in found.items() if why.strip() != REASON}
+            f"{changelog}: no such file; it says why baselines changed. --changelog FILE names "
+            "another, --no-changelog asks for none"
+        )
+    lines = missing(baselines, changelog)
+    if lines:
+        raise UserError(
+            "\n".join(
+                [
+                    f"{changelog} does not say why these baselines are what they are; add, with "
+                    "your reason:",
+                    *lines,
+                ]
+            )
+        )
+
+
+def missing(baselines: Iterable[Baseline], changelog: Path) -> list[str]:
+    """The lines that a changelog lacks, their reasons left to be filled in.
+
+    A file that does not exist lacks all of them. Raises ``UserError`` when it
+    cannot be read.
+    """
+    told = _reasons(changelog)
+    return [
+        f"- baseline: {each.scenario} {each.fingerprint} {REASON}"
+        for each in baselines
+        if told.get((each.scenario, each.fingerprint), REASON) == REASON
+    ]
+
+
+def _reasons(changelog: Path) -> dict[tuple[str, str], str]:
+    """What the changelog says, by scenario and fingerprint."""
+    try:
+        text = changelog.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{changelog}: cannot read the changelog: {reason}") from error
+    return {(scenario, digits): why.strip() for scenario, digits, why in _LINE.findall(text)}

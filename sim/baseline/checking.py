@@ -1,43 +1,20 @@
-"""Whether today's code still gives what a baseline holds."""
+"""Whether today's code still gives what the baselines hold."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from sim.baseline.kept import Baseline
 from sim.baseline.making import measured
 from sim.comparison.paired import compare
-from sim.comparison.verdict import Comparison, Judged, Verdict
+from sim.comparison.report import Report
+from sim.comparison.verdict import Comparison, Unpaired
 from sim.runner import Progress
 from sim.scenario.load import ScenarioSet
 
 BASE: Final = "baseline"
 NEW: Final = "now"
-
-
-@dataclass(frozen=True)
-class Checked:
-    """One scenario beside its baseline.
-
-    ``comparison`` is None when nothing of it could be run. ``refused`` says, line
-    by line, what of the scenario the baseline does not hold, or the other way
-    round. ``changed`` are the variants of which any run is no longer the same to
-    the bit.
-    """
-
-    scenario: str
-    comparison: Comparison | None
-    refused: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-
-    @property
-    def verdict(self) -> Verdict:
-        """The most severe of the comparison; incomparable where anything could not be compared."""
-        if self.comparison is not None and self.comparison.verdict == "worse":
-            return "worse"
-        if self.refused or self.comparison is None:
-            return "incomparable"
-        return self.comparison.verdict
 
 
 def check(
@@ -46,67 +23,80 @@ def check(
     *,
     jobs: int = 1,
     progress: Callable[[Progress], None] | None = None,
-) -> Checked:
+) -> Comparison:
     """Run what of a scenario its baseline holds, and compare.
 
-    A variant that has been edited since is not run, and neither is a seed that
-    the baseline does not have: both are told in ``refused``.
+    What the baseline does not hold, or of another scenario than today's, is not
+    run: it is unpaired, or the reason why nothing is compared. Raises
+    ``InvariantError`` and ``WorkerError`` as ``sim.runner.run_set``.
     """
+    name = scenarios.name
     if baseline is None:
-        return Checked(scenarios.name, None, ("has no baseline",))
-    refused = differences(baseline, scenarios)
-    same = _unedited(baseline, scenarios)
-    seeds = tuple(seed for seed in scenarios.seeds if seed in baseline.seeds)
-    if not same or not seeds:
-        return Checked(scenarios.name, None, refused)
-    now = measured(scenarios.variant(same), seeds=seeds, jobs=jobs, progress=progress)
-    before = baseline.part(same, seeds)
-    comparison = compare(before.side(BASE), now.side(NEW))
-    changed = tuple(
-        old.name
-        for old, new in zip(before.variants, now.variants, strict=True)
-        if (old.digests, dict(old.figures)) != (new.digests, dict(new.figures))
-    )
-    return Checked(scenarios.name, comparison, refused, changed)
-
-
-def differences(baseline: Baseline, scenarios: ScenarioSet) -> tuple[str, ...]:
-    """What of the scenario the baseline does not hold, and the other way round, in words."""
-    hashes = _hashes(scenarios)
-    held = {variant.name: variant.variant_hash for variant in baseline.variants}
-    said = [
-        f"variant {name} is not in the baseline"
-        if name not in held
-        else f"variant {name} has been edited, or a default of its settings is another one now"
-        for name in hashes
-        if held.get(name) != hashes[name]
-    ]
-    said += [f"variant {name} is only in the baseline" for name in held if name not in hashes]
+        return _refused(name, f"it has no baseline yet: {update(name)}")
     if baseline.seeds != scenarios.seeds:
-        said.append(
-            f"seeds are {_listed(scenarios.seeds)} in the scenario, {_listed(baseline.seeds)} in "
-            "the baseline"
+        seeds = f"{_listed(scenarios.seeds)}, in the baseline {_listed(baseline.seeds)}"
+        return _refused(name, f"its seeds are {seeds}: {update(name)}")
+    edited = _edited(baseline, scenarios)
+    left_out = {each.variant for each in edited}
+    same = [each.variant for each in scenarios.variants if each.variant not in left_out]
+    if not same:
+        return replace(
+            _refused(name, f"every variant has changed: {update(name)}"), unpaired=edited
         )
-    return tuple(text.replace("variant  ", "the scenario ") for text in said)
+    now = measured(scenarios.variant(same), jobs=jobs, progress=progress)
+    compared = compare(baseline.part(same).side(BASE), now.side(NEW))
+    return replace(
+        compared,
+        unpaired=(*compared.unpaired, *edited),
+        notes=(*compared.notes, *_out_of_date(compared)),
+    )
 
 
-def worse(comparison: Comparison) -> tuple[Judged, ...]:
-    """The primary metrics that turn a check red, in order."""
-    return comparison.named("worse")
+def checked(comparisons: Sequence[Comparison], stale: Sequence[Path], scenarios: Path) -> Report:
+    """All comparisons, and the baselines whose scenario is not in the folder any more."""
+    orphans = [
+        _refused(
+            file.stem,
+            f"{file} has no scenario {scenarios / file.stem}.yaml: delete the one or bring back "
+            "the other",
+        )
+        for file in stale
+    ]
+    return Report(BASE, NEW, (*comparisons, *orphans))
 
 
-def _hashes(scenarios: ScenarioSet) -> dict[str, str]:
-    return {
-        scenario.variant: scenarios.variant_hash(index)
-        for index, scenario in enumerate(scenarios.variants)
+def update(scenario: str) -> str:
+    """The command that keeps today's results of a scenario."""
+    return f"podsim baseline update {scenario}"
+
+
+def _refused(scenario: str, reason: str) -> Comparison:
+    return Comparison(BASE, NEW, scenario, (), reason=reason)
+
+
+def _out_of_date(comparison: Comparison) -> Iterator[str]:
+    """A word about figures that are within the margins and yet not those of the baseline."""
+    if comparison.verdict != "worse" and comparison.identical < comparison.pairs:
+        yield f"the baseline is out of date; {update(comparison.scenario)} keeps today's figures"
+
+
+def _edited(baseline: Baseline, scenarios: ScenarioSet) -> tuple[Unpaired, ...]:
+    """The variants that are not what they were when the baseline was made, and why."""
+    hashes = {
+        each.variant: scenarios.variant_hash(at) for at, each in enumerate(scenarios.variants)
     }
+    held = {each.name: each.variant_hash for each in baseline.variants}
+    reasons = {
+        name: "it has been edited, or a default of its settings is another one now"
+        if name in held
+        else "it is not in the baseline"
+        for name, variant_hash in hashes.items()
+        if held.get(name) != variant_hash
+    }
+    reasons |= {name: "it is only in the baseline" for name in held if name not in hashes}
+    then = update(scenarios.name)
+    return tuple(Unpaired(name, f"{reason}: {then}") for name, reason in reasons.items())
 
 
-def _unedited(baseline: Baseline, scenarios: ScenarioSet) -> list[str]:
-    hashes = _hashes(scenarios)
-    held = {variant.name: variant.variant_hash for variant in baseline.variants}
-    return [name for name in hashes if held.get(name) == hashes[name]]
-
-
-def _listed(seeds: tuple[int, ...]) -> str:
+def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))

@@ -46,12 +46,6 @@ class KeptVariant:
     digests: tuple[str, ...]
     figures: Mapping[str, tuple[float | None, ...]]
 
-    def at(self, places: Sequence[int]) -> "KeptVariant":
-        """Only the runs at these places in the order of the seeds."""
-        figures = {key: tuple(of[at] for at in places) for key, of in self.figures.items()}
-        digests = tuple(self.digests[at] for at in places)
-        return replace(self, digests=digests, figures=_told(figures))
-
 
 @dataclass(frozen=True)
 class Baseline:
@@ -74,12 +68,10 @@ class Baseline:
         """Its runs for a comparison, variant by variant, seeds in order."""
         return Side(label, self.scenario, tuple(_runs(self)))
 
-    def part(self, variants: Sequence[str], seeds: Sequence[int]) -> "Baseline":
-        """Only these variants and seeds, all of which it has, in the order given."""
+    def part(self, variants: Sequence[str]) -> "Baseline":
+        """Only these variants, all of which it has, in the order given."""
         by_name = {variant.name: variant for variant in self.variants}
-        at = [self.seeds.index(seed) for seed in seeds]
-        chosen = (by_name[name] for name in variants)
-        return replace(self, seeds=tuple(seeds), variants=tuple(each.at(at) for each in chosen))
+        return replace(self, variants=tuple(by_name[name] for name in variants))
 
     def text(self) -> str:
         """The file: JSON with a line for each metric of each variant."""
@@ -133,20 +125,9 @@ def _kept_variant(name: str, variant_hash: str, results: Sequence[RunResult]) ->
         for key in figure_keys(summaries)
         if not any(fnmatchcase(key, pattern) for pattern in LEFT_OUT)
     }
-    return KeptVariant(name, variant_hash, tuple(run.digest for run in results), _told(values))
-
-
-def _told(figures: Mapping[str, tuple[float | None, ...]]) -> dict[str, tuple[float | None, ...]]:
-    """Without names of a family that are 0 under every seed: one that is missing means 0."""
-    return {key: of for key, of in figures.items() if any(of) or not _is_family(key)}
-
-
-def _is_family(key: str) -> bool:
-    """Whether a missing name means 0; a figure that this podsim does not know is kept as it is."""
-    try:
-        return metric(key).is_family
-    except KeyError:
-        return False
+    # Of a family a name that is missing means 0, so one that is 0 everywhere need not be there.
+    figures = {key: of for key, of in values.items() if any(of) or not metric(key).is_family}
+    return KeptVariant(name, variant_hash, tuple(run.digest for run in results), figures)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -13,16 +13,14 @@ from sim.scenario.load import ScenarioSet
 def measured(
     scenarios: ScenarioSet,
     *,
-    seeds: tuple[int, ...] | None = None,
     jobs: int = 1,
     progress: Callable[[Progress], None] | None = None,
 ) -> Baseline:
     """What today's code makes of every variant and seed, run in ``jobs`` processes.
 
-    ``seeds`` are those of the file when missing. Raises ``InvariantError`` and
-    ``WorkerError`` as ``sim.runner.run_set``.
+    Raises ``InvariantError`` and ``WorkerError`` as ``sim.runner.run_set``.
     """
-    runs = run_set(scenarios, seeds=seeds, jobs=jobs, progress=progress, keep_tables=False)
+    runs = run_set(scenarios, jobs=jobs, progress=progress, keep_tables=False)
     return kept(scenarios, runs.runs)
 
 
@@ -45,6 +43,14 @@ def stored(file: Path) -> Baseline | None:
             "scenario is"
         )
     return baseline
+
+
+def stored_if_readable(file: Path) -> Baseline | None:
+    """As ``stored``; None also for what cannot be read, which is about to be replaced."""
+    try:
+        return stored(file)
+    except UserError:
+        return None
 
 
 def store(baseline: Baseline, file: Path) -> None:

@@ -20,7 +20,7 @@ import click
 from sim.cli.interruption import interruptible
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 
-VERBS: Final = ("init", "import", "validate", "list", "run", "compare", "bench")
+VERBS: Final = ("init", "import", "validate", "list", "run", "compare", "baseline", "bench")
 """In the order of a working day; ``sim.cli.verbs.<verb>`` holds ``command``."""
 
 # What a file system may answer to a user's path; any other OSError is a bug of ours.
