@@ -62,7 +62,7 @@ def checked(comparisons: Sequence[Comparison], stale: Sequence[Path], scenarios:
         )
         for file in stale
     ]
-    return Report(BASE, NEW, (*comparisons, *orphans))
+    return Report(BASE, NEW, (*comparisons, *orphans), title="podsim baseline check")
 
 
 def update(scenario: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib.metadata import version
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -189,8 +190,8 @@ def _read_variant(name: str, document: Mapping[str, Any]) -> KeptVariant:
 
 
 def _number(value: Any) -> float | None:
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
+    if value is None or (type(value) in (int, float) and isfinite(value)):
+        return value  # type: ignore[no-any-return]
     raise ValueError(f"a figure is a number or null; got {value!r}")
 
 
