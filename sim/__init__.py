@@ -11,6 +11,7 @@ Where to start reading:
 - ``sim.pod``       the engines: schedulers, step time, batch; ``sim.extents`` vLLM's KV cache
 - ``sim.content``   what prompts say: a tree of conversation nodes
 - ``sim.record``    what is written down; ``sim.results`` tables, summary, store, digest
+- ``sim.comparison`` two sets of runs: the same to the bit, or better, same, worse over seeds
 - ``sim.timeline``  a run to look at, for trace viewers
 - ``sim.validation`` compares whole runs with what ``sim.theory`` knows
 - ``sim.scenario``  files, their schema and their errors; ``sim.kernel`` the clock
@@ -23,21 +24,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.api import run
+    from sim.api import compare, run
+    from sim.comparison.verdict import Comparison
     from sim.results.result import RunResult
     from sim.runner import Runs
     from sim.scenario.load import ScenarioSet, load
     from sim.scenario.schema import Scenario
 
-__all__ = ["RunResult", "Runs", "Scenario", "ScenarioSet", "load", "run"]
+__all__ = ["Comparison", "RunResult", "Runs", "Scenario", "ScenarioSet", "compare", "load", "run"]
 
 
 def __getattr__(name: str) -> Any:
     homes = {
+        "Comparison": "sim.comparison.verdict",
         "RunResult": "sim.results.result",
         "Runs": "sim.runner",
         "Scenario": "sim.scenario.schema",
         "ScenarioSet": "sim.scenario.load",
+        "compare": "sim.api",
         "load": "sim.scenario.load",
         "run": "sim.api",
     }

@@ -1,11 +1,16 @@
-"""``sim.run``: scenarios from scripts and notebooks, with the checks of the command line."""
+"""``sim.run`` and ``sim.compare``: for scripts and notebooks, with the command line's checks."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from operator import index
 from pathlib import Path
 from typing import Any, SupportsIndex
 
+from sim.comparison.paired import compare as judge
+from sim.comparison.sides import Side, fresh_side, one_side
+from sim.comparison.verdict import Comparison
 from sim.errors import UserError
+from sim.results.stored import stored_runs
 from sim.runner import Runs, run_set
 from sim.scenario.load import ScenarioSet, load, load_dict
 from sim.scenario.schema import MAX_SEED
@@ -36,6 +41,50 @@ def run(
     folder = None if store is None else Path(store)
     loaded = _loaded(scenario, changes, names)
     return run_set(loaded, seeds=chosen, jobs=jobs, check=check, store=folder)
+
+
+def compare(
+    base: str | Path | Runs,
+    new: str | Path | Runs | None = None,
+    *,
+    variants: tuple[str, str] | None = None,
+    across: bool = False,
+) -> Comparison:
+    """Judge ``new`` against ``base`` over the seeds that both have, see ``sim.comparison.paired``.
+
+    Each is what ``sim.run`` returns, or a folder of stored runs of one scenario;
+    without ``new`` it is ``base`` again. ``variants`` names the one of ``base``
+    and the one of ``new`` that are compared, instead of those of the same name.
+    ``across`` compares scenarios that differ, on your word that the same seed
+    means the same workload. Raises ``UserError`` for what cannot be read or meant.
+    """
+    old, young = _side("base", base), _side("new", base if new is None else new)
+    if variants is None:
+        if new is None:
+            raise UserError("variants: name two, or give a second set of runs to compare with")
+        return judge(old, young, across=across)
+    if isinstance(variants, str) or len(variants) != 2:
+        raise UserError(f"variants: must be two names, of base and of new; got {variants!r}")
+    return judge(_only(old, variants[0]), _only(young, variants[1]), across=across)
+
+
+def _side(argument: str, given: str | Path | Runs) -> Side:
+    if isinstance(given, Runs):
+        return fresh_side(argument, given)
+    if not isinstance(given, str | Path):
+        raise UserError(
+            f"{argument}: must be a folder or what sim.run returns; got {type(given).__name__}"
+        )
+    return one_side(str(given), stored_runs(Path(given)))
+
+
+def _only(side: Side, variant: str) -> Side:
+    """The runs of one variant."""
+    found = tuple(run for run in side.runs if run.variant == variant)
+    if not found:
+        known = ", ".join(map(repr, side.variants))
+        raise UserError(f"variants: {side.label} has no {variant!r}; it has {known}")
+    return replace(side, runs=found)
 
 
 def _loaded(

@@ -91,6 +91,13 @@ def t_quantile(probability: float, degrees_of_freedom: int) -> float:
     return float(stdtrit(degrees_of_freedom, probability))
 
 
+def t_tail(t: float, degrees_of_freedom: int) -> float:
+    """Probability that Student's t is below ``t``."""
+    from scipy.special import stdtr
+
+    return float(stdtr(degrees_of_freedom, t))
+
+
 def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     """Student's t interval of the mean of ``values``, one value per independent run."""
     n = len(values)

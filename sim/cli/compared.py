@@ -4,33 +4,21 @@ from typing import TYPE_CHECKING
 
 from sim.cli import ExitCode
 from sim.cli.stored import named_runs
-from sim.errors import UserError
 
 if TYPE_CHECKING:
     from sim.comparison.report import Report
     from sim.comparison.sides import Side
     from sim.comparison.verdict import Verdict
-    from sim.results.stored import StoredRun
 
 
 def named_sides(name: str) -> "tuple[Side, ...]":
-    """A side for each scenario that ``name`` means, see ``named_runs``, in order of their names.
+    """A side for each scenario that ``name`` means, see ``named_runs``.
 
-    Raises ``UserError`` when there is none, or several results of one run: it
-    would be unclear which of them is meant.
+    Raises ``UserError`` when there is none, or several results of one run.
     """
-    from sim.comparison.sides import stored_side
+    from sim.comparison.sides import stored_sides
 
-    scenarios: dict[str, list[StoredRun]] = {}
-    for run in named_runs(name):
-        scenarios.setdefault(run.scenario, []).append(run)
-    for scenario, runs in scenarios.items():
-        if len({(run.variant, run.seed) for run in runs}) < len(runs):
-            places = dict.fromkeys(str(run.path.parent.parent) for run in runs)
-            raise UserError(
-                f"{name}: several results of {scenario}, in {', '.join(places)}; name one of them"
-            )
-    return tuple(stored_side(name, runs) for runs in scenarios.values())
+    return stored_sides(name, named_runs(name))
 
 
 def rendered(report: "Report", form: str, everything: bool = False) -> str:

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scipy.special import stdtr
-
-from sim.stats import t_quantile
+from sim.stats import t_quantile, t_tail
 
 MOST_SEEDS: Final = 10_000
 """More seeds than this are advice that nobody can follow."""
@@ -47,7 +45,7 @@ class Evidence:
         if self.deviation == 0.0:
             return 0.0
         t = abs(self.mean) / (self.deviation / math.sqrt(self.n))
-        return 2.0 * float(stdtr(self.n - 1, -t))
+        return 2.0 * t_tail(-t, self.n - 1)
 
     def half_width(self, level: float) -> float:
         """Half of the t interval that misses the true mean with probability ``level``."""

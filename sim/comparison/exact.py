@@ -90,11 +90,14 @@ def compare_exactly(base: Side, new: Side, *, across: bool = False) -> ExactComp
     match = paired(base, new, across)
     runs: list[ExactRun] = []
     for pair in match.pairs:
-        runs += [
-            ExactRun(pair.variant, seed, "incomparable", reason=f"{new.label} has no such run")
-            for seed in pair.alone
+        found = [
+            *(_run(pair.variant, old, young, base.label, new.label) for old, young in pair.runs),
+            *(
+                ExactRun(pair.variant, seed, "incomparable", reason=f"{new.label} has no such run")
+                for seed in pair.alone
+            ),
         ]
-        runs += [_run(pair.variant, old, young, base.label, new.label) for old, young in pair.runs]
+        runs += sorted(found, key=lambda run: run.seed)
     return ExactComparison(
         base.label,
         new.label,

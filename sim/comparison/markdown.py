@@ -45,13 +45,14 @@ def _exact(comparison: ExactComparison) -> Iterator[str]:
 
 
 def _paired(comparison: Comparison, everything: bool) -> Iterator[str]:
-    for verdict in ("worse", "incomparable", "better"):
-        named = comparison.named(verdict)
-        if named:
-            yield "\n".join(f"- {_plain(wording.sentence(each))}" for each in named)
+    named = [each for verdict in (*wording.NAMED, "better") for each in comparison.named(verdict)]
+    if named:
+        yield "\n".join(f"- {_plain(wording.sentence(each))}" for each in named)
     shown = wording.worth_a_row(comparison, everything)
     if shown:
         yield _unfolded(shown)
+    if advice := wording.advice(shown):
+        yield _plain(advice)
 
 
 def _unfolded(shown: Sequence[Judged]) -> str:
@@ -73,7 +74,7 @@ def _unfolded(shown: Sequence[Judged]) -> str:
         f"| {' | '.join(aligned)} |",
         *(f"| {' | '.join(map(_plain, row))} |" for row in rows),
         "",
-        *(f"- {_plain(reason)}: {_plain(keys)}" for reason, keys in wording.reasons(shown).items()),
+        *(f"- {_plain(remark)}" for remark in wording.remarks(shown)),
         "",
         wording.PAIRED_METHOD,
         "",

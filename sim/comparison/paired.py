@@ -23,7 +23,7 @@ from sim.comparison.evidence import holm_levels
 from sim.comparison.judging import Question, answered, settled
 from sim.comparison.observed import missing_from, observed
 from sim.comparison.pairing import Pair, called, paired
-from sim.comparison.sides import Figures, Side
+from sim.comparison.sides import Side
 from sim.comparison.verdict import Comparison, Judged
 from sim.results.comparison import NOT_COMPARED, figure_keys
 from sim.results.metrics import metric
@@ -51,20 +51,15 @@ def compare(base: Side, new: Side, *, across: bool = False, level: float = LEVEL
         judged=tuple(_answers(asked, level)),
         unpaired=match.unpaired,
         pairs=len(runs),
-        identical=sum(_are_identical(*both) for both in runs),
+        identical=sum(old.is_identical(young) for old, young in runs),
         notes=tuple(notes),
     )
-
-
-def _are_identical(old: Figures, young: Figures) -> bool:
-    """Whether two runs gave the same tables and, by today's definitions or not, figures."""
-    return old.digest == young.digest and dict(old.summary) == dict(young.summary)
 
 
 def _asked(pair: Pair, base: str, new: str, notes: list[str]) -> Iterator[Judged | Question]:
     """What is to be judged of two variants, and what already is; ``notes`` takes remarks."""
     olds, youngs = [old.summary for old, _ in pair.runs], [young.summary for _, young in pair.runs]
-    identical = all(_are_identical(old, young) for old, young in pair.runs)
+    identical = all(old.is_identical(young) for old, young in pair.runs)
     for key in _comparable_keys(pair, [*olds, *youngs], notes):
         question = Question(pair.variant, key, metric(key), observed(key, pair.runs), base, new)
         if identical:

@@ -160,7 +160,7 @@ def _left_out(
 ) -> list[str]:
     """A remark for seeds that only one side has."""
     return [
-        f"{called(name)}: {named_seeds(alone)} only in {label}, left out"
+        f"{called(name)}: {named_seeds(alone)} only in {label}"
         for label, alone in (
             (base, [seed for seed in sorted(before) if seed not in after]),
             (new, [seed for seed in sorted(after) if seed not in before]),

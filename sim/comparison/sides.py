@@ -1,10 +1,11 @@
 """What is compared: the figures of some runs of one scenario, wherever they come from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sim.errors import UserError
 from sim.results.metrics import flatten
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
@@ -34,6 +35,16 @@ class Figures:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tables: Callable[[], Tables] | None = field(default=None, compare=False, repr=False)
 
+    def is_identical(self, other: "Figures") -> bool:
+        """Whether both have the same tables and the same figures; NaN is never the same."""
+        keys = self.summary.keys()
+        return (
+            self.digest == other.digest
+            and keys == other.summary.keys()
+            # One by one: a mapping takes an object for equal to itself, NaN included.
+            and all(self.summary[key] == other.summary[key] for key in keys)
+        )
+
 
 @dataclass(frozen=True)
 class Side:
@@ -51,6 +62,33 @@ class Side:
     def of(self, variant: str) -> dict[int, Figures]:
         """The runs of a variant by seed."""
         return {run.seed: run for run in self.runs if run.variant == variant}
+
+
+def stored_sides(label: str, runs: Iterable[StoredRun]) -> tuple[Side, ...]:
+    """Stored runs as a side for each scenario, in the order given.
+
+    Raises ``UserError`` for runs that cannot be read, and for several results of
+    one run: it would be unclear which of them is meant.
+    """
+    scenarios: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        scenarios.setdefault(run.scenario, []).append(run)
+    for scenario, found in scenarios.items():
+        if len({(run.variant, run.seed) for run in found}) < len(found):
+            places = dict.fromkeys(str(run.path.parent.parent) for run in found)
+            raise UserError(
+                f"{label}: several results of {scenario}, in {', '.join(places)}; name one of them"
+            )
+    return tuple(stored_side(label, found) for found in scenarios.values())
+
+
+def one_side(label: str, runs: Iterable[StoredRun]) -> Side:
+    """The same for runs of one scenario; raises ``UserError`` for none and for several."""
+    sides = stored_sides(label, runs)
+    if len(sides) != 1:
+        names = ", ".join(side.scenario for side in sides) or "none"
+        raise UserError(f"{label}: must hold runs of one scenario; found {names}")
+    return sides[0]
 
 
 def stored_side(label: str, runs: Sequence[StoredRun]) -> Side:

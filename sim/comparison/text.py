@@ -30,7 +30,10 @@ def render(report: Report, everything: bool = False) -> str:
         lines += [line for note in each.notes for line in _wrapped(f"note: {note}")]
         lines.append("")
     lines += [line for note in report.notes for line in _wrapped(f"note: {note}")]
-    if any(isinstance(each, Comparison) and each.judged for each in report.comparisons):
+    if any(
+        isinstance(each, Comparison) and wording.worth_a_row(each, everything)
+        for each in report.comparisons
+    ):
         lines += wrap(wording.PAIRED_METHOD, WIDTH)
     return "\n".join(lines).rstrip("\n")
 
@@ -43,8 +46,8 @@ def _exact(comparison: ExactComparison) -> Iterator[str]:
 
 
 def _paired(comparison: Comparison, everything: bool) -> Iterator[str]:
-    yield wording.headline(comparison)
-    for verdict in ("worse", "incomparable"):
+    yield from _wrapped(wording.headline(comparison))
+    for verdict in wording.NAMED:
         for each in comparison.named(verdict):
             yield from _wrapped(f"  {wording.sentence(each)}")
     shown = wording.worth_a_row(comparison, everything)
@@ -55,8 +58,8 @@ def _paired(comparison: Comparison, everything: bool) -> Iterator[str]:
     yield ""
     yield from _aligned([["", *wording.COLUMNS], *_rows(shown)])
     yield ""
-    for reason, keys in wording.reasons(shown).items():
-        yield from _wrapped(f"{reason}: {keys}")
+    for line in wording.remarks(shown):
+        yield from _wrapped(line)
     if advice := wording.advice(shown):
         yield from _wrapped(advice)
 

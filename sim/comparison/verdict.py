@@ -1,7 +1,10 @@
 """What a comparison comes to: a verdict for each metric of each variant, and one over all."""
 
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Verdict: TypeAlias = Literal[
     "identical",
@@ -98,6 +101,13 @@ class Comparison:
         if self.reason or self.unpaired or not found:
             found.append("incomparable")
         return max(found, key=SEVERITY.index)
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """A row for each metric that was judged; the columns are those of ``Judged``."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(each) for each in self.judged])
 
     def named(self, verdict: Verdict, *, primary: bool = True) -> tuple[Judged, ...]:
         """The metrics with this verdict, either the primary ones or the others."""

@@ -11,6 +11,9 @@ from sim.comparison.verdict import Comparison, Judged, Verdict
 SHOWN: Final[dict[Verdict, str]] = {"incomparable": "not comparable"}
 """Verdicts that a reader sees under another name."""
 
+NAMED: Final[tuple[Verdict, ...]] = ("worse", "incomparable")
+"""Verdicts on primary metrics that are told in a sentence, before any table."""
+
 QUIET: Final = ("identical", "same", "inconclusive")
 """Verdicts of which there is nothing to say where a metric decides nothing."""
 
@@ -133,17 +136,22 @@ def cells(judged: Judged) -> tuple[str, ...]:
     )
 
 
-def reasons(judged: Iterable[Judged]) -> dict[str, str]:
-    """Each reason that is given, with the metrics that it is given for."""
+def remarks(judged: Iterable[Judged]) -> list[str]:
+    """Each reason that is given, after the metrics that it is given for.
+
+    Those that ``sentence`` is said of have said theirs.
+    """
     found: dict[str, dict[str, None]] = {}
     for each in judged:
-        if each.reason:
+        if each.reason and not (each.primary and each.verdict in NAMED):
             found.setdefault(each.reason, {})[each.key] = None
-    return {
-        reason: ", ".join(list(keys)[:MOST_FIGURES])
-        + (f" and {len(keys) - MOST_FIGURES} more" if len(keys) > MOST_FIGURES else "")
-        for reason, keys in found.items()
-    }
+    return [f"{_few(list(keys))}: {reason}" for reason, keys in found.items()]
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of several names, and how many more there are."""
+    more = len(names) - MOST_FIGURES
+    return ", ".join(names[:MOST_FIGURES]) + (f" and {more} more" if more > 0 else "")
 
 
 def headline(comparison: Comparison) -> str:
@@ -176,7 +184,7 @@ def exact_headline(comparison: ExactComparison) -> str:
 
 
 def exact_sentence(run: ExactRun) -> str:
-    """Where two runs first differ."""
+    """Where two runs of one variant and seed first differ."""
     who = f"{called(run.variant)}, seed {run.seed}" if run.variant else f"seed {run.seed}"
     parts = [run.reason] if run.reason else []
     if run.cell is not None:
@@ -201,14 +209,8 @@ def _cell(cell: Cell) -> str:
 
 def _figures(run: ExactRun) -> list[str]:
     """The first figures that differ, and how many more do."""
-    if not run.figures:
-        return []
-    named = [
-        f"{each.key} {_exactly(each.base)} → {_exactly(each.new)}"
-        for each in run.figures[:MOST_FIGURES]
-    ]
-    more = len(run.figures) - len(named)
-    return [f"figures: {', '.join(named)}" + (f" and {more} more" if more else "")]
+    named = [f"{each.key} {_exactly(each.base)} → {_exactly(each.new)}" for each in run.figures]
+    return [f"figures: {_few(named)}"] if named else []
 
 
 def _exactly(value: Any) -> str:

@@ -14,6 +14,7 @@ no placement.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from sim.results.metric import Metric, spread
@@ -248,6 +249,7 @@ METRICS: Final[tuple[Metric, ...]] = (
 )
 
 
+@lru_cache(maxsize=4096)  # a comparison asks for each of hundreds of figures once per seed
 def metric(key: str) -> Metric:
     """The declaration of a figure; raises ``KeyError`` for one that no summary has."""
     for declared in METRICS:
