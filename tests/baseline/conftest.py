@@ -17,7 +17,7 @@ name: {name}
 description: two pods, forty requests
 seeds: [1, 2, 3]
 engines:
-  small: {{kvBlocks: 2000, maxNumBatchedTokens: 2048, stepTime: {{a: 10, b: 20}}}}
+  small: {{kvBlocks: 2000, maxNumBatchedTokens: 2048, stepTime: {{a: 10.37194, b: 20.71337}}}}
 backends:
   pods: {{engine: small, replicas: 2, policy: {{kind: least-loaded}}}}
 router: {{rules: [{{name: all, backends: [pods]}}]}}

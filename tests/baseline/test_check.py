@@ -1,4 +1,4 @@
-"""``podsim baseline check``: what is identical, what is not comparable, and what must be explained."""
+"""``podsim baseline check``: what is identical, what is not comparable, what must be explained."""
 
 import json
 import xml.etree.ElementTree as ElementTree

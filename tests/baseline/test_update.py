@@ -43,7 +43,9 @@ def test_a_file_has_a_line_for_each_metric_of_each_variant(kept):
     lines = FILE.read_text("utf-8").splitlines()
     ttft = [line for line in lines if '"ttft_s.p95"' in line]
     assert len(ttft) == 2
-    assert all(len(json.loads(f"{{{line.strip().rstrip(',')}}}")["ttft_s.p95"]) == 3 for line in ttft)
+    assert all(
+        len(json.loads(f"{{{line.strip().rstrip(',')}}}")["ttft_s.p95"]) == 3 for line in ttft
+    )
     assert max(map(len, lines)) < 200
     document = json.loads("\n".join(lines))
     assert list(document) == ["form", "scenario", "made_with", "seeds", "variants"]
@@ -181,5 +183,8 @@ def test_an_interrupted_update_keeps_what_is_done(baseline):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30.0)
-    assert (process.returncode, said) == (130, "interrupted\n")
+    # Python ends itself by the signal when that has come in the middle of an import; a shell
+    # says 130 to both.
+    assert process.returncode in (130, -signal.SIGINT)
+    assert said == "interrupted\n"
     assert [file.name for file in BASELINES.iterdir()] == ["several.json"]
