@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.results.metrics import METRICS
 from tests.comparison.conftest import Podsim
 
 HASH = "tiny-"
@@ -200,3 +201,14 @@ def test_the_verb_loads_no_pandas_matplotlib_or_scipy_stats(stored: Path) -> Non
     loaded = set(child.stdout.rsplit("LOADED ", 1)[1].split())
     assert "sim.comparison.paired" in loaded
     assert loaded & {"pandas", "matplotlib", "scipy.stats", "sim.cluster"} == set()
+
+
+def test_list_metrics_tells_what_decides_and_within_which_margin(podsim: Podsim) -> None:
+    """A verdict would rest on numbers that only the code knows."""
+    found = json.loads(podsim("list", "metrics", "--json").output)
+    assert list(found) == [each.key for each in METRICS]
+    assert found["ttft_s.p95"]["summary"].startswith(
+        "s, less is better, margin 5 % or 0.001, primary; 95th percentile"
+    )
+    assert found["requests"]["summary"].startswith("requests, neutral, margin 2 %; ")
+    assert len(podsim("list", "metrics").output.splitlines()) == len(METRICS)

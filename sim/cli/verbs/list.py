@@ -110,19 +110,12 @@ def _metrics() -> dict[str, dict[str, Any]]:
 
     from sim.results.metrics import METRICS
 
+    directions = {"up": "more is better", "down": "less is better", "none": "neutral"}
     return {
         each.key: {
-            "summary": ", ".join(
-                [
-                    *([each.unit] if each.unit else []),
-                    {"up": "more is better", "down": "less is better", "none": "neutral"}[
-                        each.better
-                    ],
-                    f"margin {100.0 * each.margin:g} %",
-                    *([f"at least {each.floor:g}"] if each.floor else []),
-                    *(["primary"] if each.primary else []),
-                ]
-            )
+            "summary": f"{each.unit}, {directions[each.better]}, margin {100.0 * each.margin:g} %"
+            + (f" or {each.floor:g}" if each.floor else "")
+            + (", primary" if each.primary else "")
             + f"; {each.definition}",
             **asdict(each),
         }
