@@ -99,13 +99,18 @@ def test_any_cell_is_found(table: str, column: str, row: int, value: Any) -> Non
     assert (found.base, found.new) == (old[column][row].as_py(), value)
 
 
-def test_of_two_differences_the_first_row_comes_first() -> None:
+@pytest.mark.parametrize(
+    ("session_row", "end_row", "place"),
+    [(30, 20, (20, "end_s")), (10, 20, (10, "session_id")), (20, 20, (20, "session_id"))],
+)
+def test_of_two_differences_the_first_row_comes_first(
+    session_row: int, end_row: int, place: tuple[int, str]
+) -> None:
     """The reader would be led to a consequence, not to the cause."""
-    late = with_cell(tables().requests, "session_id", 30, "late")
-    both = with_cell(late, "end_s", 20, 1.0)
-    found = first_difference(tables(), altered(requests=both))
+    one = with_cell(tables().requests, "session_id", session_row, "another")
+    found = first_difference(tables(), altered(requests=with_cell(one, "end_s", end_row, 1.0)))
     assert found is not None
-    assert (found.row, found.column) == (20, "end_s")
+    assert (found.row, found.column) == place
 
 
 def test_zeros_of_two_signs_are_two_values() -> None:

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from sim.comparison.paired import compare
 from sim.comparison.verdict import Judged
@@ -129,6 +130,14 @@ def test_beyond_the_margin_is_worse_only_when_significant() -> None:
     assert ttft([1.0] * 5, [1.1, 1.12, 1.11, 1.13, 1.14]).verdict == "worse"
 
 
+def test_a_mean_within_the_margin_is_the_same_only_when_the_interval_is() -> None:
+    """No difference on average, with seeds that go either way, would be proof of none."""
+    judged = ttft([1.0] * 5, [0.85, 1.15, 1.0, 1.1, 0.92])
+    assert judged.verdict == "inconclusive"
+    assert judged.seeds_needed is not None
+    assert judged.seeds_needed > 5
+
+
 def test_a_change_below_the_floor_is_none() -> None:
     """Half of a tenth of a millisecond would be a change of 50 %."""
     assert ttft([1e-4] * 5, [1.5e-4] * 5).verdict == "same"
@@ -168,6 +177,16 @@ def test_identical_are_all_figures_also_those_that_are_not_compared(key: str) ->
     comparison = compare(base(*figures, digest="one"), side(*other, digest="one"))
     assert comparison.verdict == "same"
     assert comparison.identical == 0
+
+
+def test_a_figure_more_is_not_identical() -> None:
+    """What a newer podsim counts besides would be compared with nothing, and be identical."""
+    figures = each_seed(3, lambda seed: {"ttft_s.p95": 1.0})
+    more = each_seed(3, lambda seed: {"ttft_s.p95": 1.0, "tries": 3})
+    for old, new in ((figures, more), (more, figures)):
+        comparison = compare(base(*old, digest="one"), side(*new, digest="one"))
+        assert comparison.identical == 0
+        assert comparison.verdict != "identical"
 
 
 @pytest.mark.parametrize("new", [1.0, 2.0, 0.0])
@@ -214,6 +233,15 @@ def test_late_under_one_seed_and_worse_under_the_others_is_worse() -> None:
     """A figure that is null somewhere would hide that it is worse everywhere else."""
     new: list[Any] = [*around(1.5, 9), None]
     assert ttft(around(1.0, 10), new, old_too=False, **LATE).verdict == "worse"
+
+
+def test_two_ways_of_being_worse_are_two_tests() -> None:
+    """A figure that may be larger or unknown would have two chances of a false alarm."""
+    new: list[Any] = [1.1, 1.0, 1.05, 1.2, 0.95, 1.02, None, None]
+    judged = ttft([1.0] * 8, new, old_too=False, **LATE)
+    size = ttest_1samp([each - 1.0 for each in new if each], 0.0).pvalue
+    fate = ttest_1samp([0.0] * 6 + [1.0] * 2, 0.0).pvalue
+    assert judged.p_value == pytest.approx(2.0 * min(size, fate))
 
 
 def test_late_on_both_sides_is_not_known() -> None:
