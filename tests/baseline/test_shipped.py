@@ -1,4 +1,4 @@
-"""The baselines that come with podsim, and what others may copy. Their runs are made by make test."""
+"""The baselines that come with podsim, and what others may copy; make test makes their runs."""
 
 import re
 import shlex

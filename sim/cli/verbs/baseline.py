@@ -79,9 +79,9 @@ def update(
     changelog: Path,
     no_changelog: bool,
 ) -> None:
-    """Run the scenarios, all of them when none is named, and keep what comes out.
+    """Run scenarios and keep what comes out.
 
-    A baseline is replaced when all runs of its scenario are done, and only when
+    All of the folder when none is named. A baseline is replaced when all runs of its scenario are done, and only when
     anything but the versions has changed. The changelog must say why, in one
     line for each; the lines are printed.
     """
@@ -138,9 +138,9 @@ def check(
     as_json: bool,
     outputs: tuple[Path, ...],
 ) -> None:
-    """Run the scenarios, all of them when none is named, and compare with their baselines.
+    """Run scenarios and compare with their baselines.
 
-    Runs that are the same to the bit are identical; where they are not, figures
+    All of the folder when none is named. Runs that are the same to the bit are identical; where they are not, figures
     are compared over the seeds as podsim compare does. What is within the margins
     passes, and it is said that the baseline is out of date.
 
