@@ -81,9 +81,9 @@ def update(
 ) -> None:
     """Run scenarios and keep what comes out.
 
-    All of the folder when none is named. A baseline is replaced when all runs of its scenario are done, and only when
-    anything but the versions has changed. The changelog must say why, in one
-    line for each; the lines are printed.
+    All of the folder when none is named. A baseline is replaced when all runs of
+    its scenario are done, and only when anything but the versions has changed.
+    The changelog must say why, in one line for each; the lines are printed.
     """
     from sim.baseline.changelog import missing
     from sim.baseline.making import measured, store, stored_if_readable
@@ -140,9 +140,10 @@ def check(
 ) -> None:
     """Run scenarios and compare with their baselines.
 
-    All of the folder when none is named. Runs that are the same to the bit are identical; where they are not, figures
-    are compared over the seeds as podsim compare does. What is within the margins
-    passes, and it is said that the baseline is out of date.
+    All of the folder when none is named. Runs that are the same to the bit are
+    identical; where they are not, figures are compared over the seeds as podsim
+    compare does. What is not shown to be worse passes, and it is said that the
+    baseline is out of date.
 
     \b
     Exit codes: 0 nothing worse (inconclusive too, unless --strict), 1 worse,
