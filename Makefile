@@ -18,6 +18,7 @@ test: .venv/test.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
+	$(BIN)/podsim baseline check
 
 # Whether the tests notice faults that are put into engine and cache on purpose.
 mutations: .venv/test.stamp

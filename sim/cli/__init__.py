@@ -31,6 +31,7 @@ VERBS: Final = (
     "report",
     "plot",
     "compare",
+    "baseline",
     "sweep",
     "find",
     "export",

@@ -35,7 +35,7 @@ def render(report: Report) -> str:
     Worse and different are failures, what is not comparable is an error, what is
     inconclusive is skipped.
     """
-    suites = ElementTree.Element("testsuites", name="podsim compare")
+    suites = ElementTree.Element("testsuites", name=report.title)
     for comparison in report.comparisons:
         cases = list(_cases(comparison))
         outcomes = [OUTCOMES.get(case.verdict, "") for case in cases]

@@ -16,7 +16,7 @@ _SPECIAL: Final = str.maketrans({each: f"\\{each}" for each in "\\`*_[]|~<>#"})
 
 def render(report: Report, everything: bool = False) -> str:
     """The whole report as GitHub-flavoured Markdown."""
-    blocks = [f"### podsim compare: {wording.told(report.verdict)}"]
+    blocks = [f"### {report.title}: {wording.told(report.verdict)}"]
     for each in report.comparisons:
         names = f"{_plain(each.base)} → {_plain(each.new)}"
         if isinstance(each, ExactComparison):

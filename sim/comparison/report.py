@@ -14,12 +14,16 @@ One: TypeAlias = Comparison | ExactComparison
 
 @dataclass(frozen=True)
 class Report:
-    """The comparison of every scenario of the base; ``notes`` names those that only ``new`` has."""
+    """The comparison of every scenario of the base; ``notes`` names those that only ``new`` has.
+
+    ``title`` is the command that asked.
+    """
 
     base: str
     new: str
     comparisons: tuple[One, ...]
     notes: tuple[str, ...] = ()
+    title: str = "podsim compare"
 
     @property
     def verdict(self) -> Verdict:

@@ -9,10 +9,10 @@ FORMATS: Final = {".txt": "text", ".md": "markdown", ".json": "json", ".xml": "j
 """What a file with this ending is written as."""
 
 
-def _outputs(
+def checked_outputs(
     _: click.Context, option: click.Parameter, paths: tuple[Path, ...]
 ) -> tuple[Path, ...]:
-    """The values of -o, when their endings say what they are."""
+    """The values of an option -o, when their endings say what they are."""
     unclear = [str(path) for path in paths if path.suffix.lower() not in FORMATS]
     if unclear:
         known = ", ".join(f"{ending} ({name})" for ending, name in FORMATS.items())
@@ -42,7 +42,7 @@ def _outputs(
     *("-o", "--output", "outputs"),
     multiple=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=_outputs,
+    callback=checked_outputs,
     metavar="FILE",
     help="Also write FILE: .md for a pull request, .xml for JUnit, .json, .txt (repeatable).",
 )
