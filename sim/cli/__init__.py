@@ -154,7 +154,8 @@ def main() -> None:
     """Simulate GPU inference clusters: which placement, on which fleet, for your agents?
 
     \b
-    Exit codes: 0 fine, 1 worse than before, 2 bad input or usage,
-    3 not comparable, 4 invariant violated, 70 internal error or a killed
-    worker, 130 interrupted, 141 reader gone.
+    Exit codes: 0 fine, 1 worse than before, or find has no answer,
+    2 bad input or usage, 3 not comparable, 4 invariant violated,
+    70 internal error, a killed worker or failed runs of a sweep,
+    130 interrupted, 141 reader gone.
     """

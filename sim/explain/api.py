@@ -8,7 +8,8 @@ import numpy as np
 
 from sim.errors import UserError
 from sim.explain.explanation import Explanation, explained, known, slowest
-from sim.explain.rerun import Recipe, RepeatError, recipe
+from sim.explain.rerun import RepeatError, made_like
+from sim.repetition import Recipe
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun, stored_runs
@@ -88,4 +89,4 @@ def _recipe(result: RunResult, scenario: ScenarioSet | None) -> Recipe:
             "this result was not read from disk: give scenario=, what sim.load returned for it "
             "(runs.scenario of what sim.run returned)"
         )
-    return recipe(result.manifest)
+    return made_like(result.manifest)

@@ -10,7 +10,8 @@ import numpy as np
 from sim.errors import UserError
 from sim.explain.breakdown import Breakdown, breakdown
 from sim.explain.kinds import NAMES
-from sim.explain.rerun import Recipe, RepeatError, Repetition, repeat, same
+from sim.explain.rerun import RepeatError, Repetition, repeat, same
+from sim.repetition import Recipe
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask
 from sim.results.result import RunResult

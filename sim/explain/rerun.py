@@ -7,25 +7,14 @@ podsim made the run) the tables alone are explained, and the reason is said.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sim.cluster.cluster import Cluster
 from sim.errors import InvariantError, ScenarioError
 from sim.explain.watch import Watch
+from sim.repetition import Recipe, recipe
 from sim.results.result import RunResult
 from sim.runner import without_collector
-from sim.scenario.load import load_dict
-from sim.scenario.schema import Scenario
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to have a run again: its scenario, its seed, where the scenario's file names start."""
-
-    scenario: Scenario
-    seed: int
-    directory: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -41,19 +30,14 @@ class RepeatError(Exception):
     """``args[0]`` says why, as the end of a sentence: only what its tables tell, since ..."""
 
 
-def recipe(manifest: Mapping[str, Any]) -> Recipe:
+def made_like(manifest: Mapping[str, Any]) -> Recipe:
     """How a stored run was made; raises ``RepeatError``."""
-    document = {key: value for key, value in manifest["scenario"].items() if key != "variant"}
-    noted = manifest.get("provenance", {})
-    directory = Path(noted.get("directory", ""), Path(noted.get("file", "")).parent)
     try:
-        scenario = load_dict(document, directory=directory).variants[0]
+        return recipe(manifest)
     except ScenarioError as error:
         first, more = error.faults[0], len(error.faults) - 1
         others = f" (and {more} more)" if more else ""
         raise RepeatError(f"its scenario cannot be read any more: {first}{others}") from error
-    scenario = scenario.model_copy(update={"variant": str(manifest["variant"])})
-    return Recipe(scenario, int(manifest["seed"]), directory)
 
 
 def repeat(

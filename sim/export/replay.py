@@ -21,6 +21,7 @@ from sim.errors import UserError
 from sim.export.files import check_writable, write_file
 from sim.export.rerun import Rerun, rerun, simulate
 from sim.export.trace_lines import MEANING, Arrivals, trace_text
+from sim.repetition import Recipe
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
@@ -96,7 +97,8 @@ def _replayed(run: StoredRun, first: Rerun, name: str, trace: bytes, scenario: b
         (Path(directory) / name).write_bytes(trace)
         place = Path(directory) / "replay.yaml"
         place.write_bytes(scenario)
-        again = simulate(load(place), run.seed)
+        replay = load(place)
+        again = simulate(Recipe(replay.variants[0], run.seed, replay.directory))
     if again.result.digest != first.result.digest:
         tie = ""
         if _crowded(first):

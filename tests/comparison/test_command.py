@@ -149,7 +149,7 @@ def test_what_is_printed(podsim: Podsim, options: tuple[str, ...], begins: str) 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("base", "nowhere"), "nowhere: neither a folder nor a stored run"),
+        (("base", "nowhere"), "'nowhere' is neither a folder nor a stored run"),
         (("base", "empty"), "no stored run in this folder"),
         (("base", "again", "-o", "report.pdf"), "report.pdf: must end in .txt"),
         (("base", "again", "-o", "a.pdf", "-o", "b"), "a.pdf, b: must end in"),

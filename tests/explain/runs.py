@@ -8,8 +8,8 @@ import numpy as np
 
 from sim.explain.explanation import Explanation, explained
 from sim.explain.kinds import NAMES, PARTS
-from sim.explain.rerun import Recipe
 from sim.invariants import check_all
+from sim.repetition import Recipe
 from sim.runner import run_one
 from sim.scenario.load import load, load_dict
 from sim.scenario.schema import Scenario

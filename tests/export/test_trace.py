@@ -15,6 +15,7 @@ from sim.errors import UserError
 from sim.export.replay import export_trace
 from sim.export.rerun import Rerun, simulate
 from sim.export.waits import thought
+from sim.repetition import Recipe
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.runner import run_one
@@ -402,7 +403,7 @@ def test_requests_that_a_trace_cannot_say_are_refused(tmp_path, monkeypatch):
     """A workload of another package would be replayed without what is its own."""
     (run,) = stored(_c71(), tmp_path)
     scenarios = load_dict(_c71())
-    again = simulate(scenarios, 1)
+    again = simulate(Recipe(scenarios.variants[0], 1, scenarios.directory))
     again.requests[3].headers = (("x-chat", "9"),)
     monkeypatch.setattr(sim.export.replay, "rerun", lambda _: again)
     _refused(run, tmp_path, "request 3 has headers of its own")

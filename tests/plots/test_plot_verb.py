@@ -126,7 +126,7 @@ def test_a_run_that_is_named_twice_is_drawn_once(podsim):
             ("by-hand", "--figure", "metrics", "-o", "a.svg", "--format", "png"),
             "Error: a.svg says svg, --format says png: give only one\n",
         ),
-        (("nobody",), "error: nobody: neither a folder nor a stored run below results/runs"),
+        (("nobody",), "error: 'nobody' is neither a folder nor a stored run below results/runs"),
         (("by-hand", "--width", "0"), "Error: Invalid value for '--width': 0.0 is not in the"),
         (("by-hand", "--width", "nan"), "Error: Invalid value for '--width'"),
         (

@@ -207,7 +207,9 @@ class FairMachine(AnyKind):
         assert len(self.there()) <= 1
         pool = self.desk.pool
         belief, now_s = pool._belief, self.now_s
-        if belief.swap is None and not belief.busy and not pool._decision._is_kept(now_s):
+        # A residency that ends at this very instant has a timer that is still to come.
+        kept = pool._decision._is_kept(now_s - 1e-6)
+        if belief.swap is None and not belief.busy and not kept:
             assert all(each.hold_until_s <= now_s + 1e-6 for each in belief.waiting)
 
 

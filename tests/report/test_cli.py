@@ -45,7 +45,7 @@ def test_mistakes_are_answered_in_a_line(card: Stored, tmp_path: Path):
     nowhere = podsim(card[0].path, "-o", tmp_path / "no" / "page.html")
     nothing = podsim("-o", tmp_path / "page.html")
     assert {unknown.exit_code, nowhere.exit_code, nothing.exit_code} == {2}
-    assert "nobody-ran-this: neither a folder nor a stored run" in unknown.stderr
+    assert "'nobody-ran-this' is neither a folder nor a stored run" in unknown.stderr
     assert f"there is no folder {tmp_path / 'no'}" in nowhere.stderr
     assert "Traceback" not in unknown.stderr + nowhere.stderr + nothing.stderr
     assert list(tmp_path.iterdir()) == []

@@ -71,9 +71,9 @@ def test_steps_that_are_five_percent_too_long_show_in_the_mean(monkeypatch):
 
 def test_a_bound_that_is_one_too_high_is_found(monkeypatch):
     """The ring could put one request too many on a pod."""
-    right = BoundedRing._bound
+    right = BoundedRing.bound
     assert all(row.ok for row in short("bounded-hashing"))
-    monkeypatch.setattr(BoundedRing, "_bound", lambda self, loads: right(self, loads) + 1)
+    monkeypatch.setattr(BoundedRing, "bound", lambda self, pods: right(self, pods) + 1)
     assert [row.ok for row in short("bounded-hashing")] == [False, True]
 
 
