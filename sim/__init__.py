@@ -12,6 +12,10 @@ Where to start reading:
 - ``sim.content``   what prompts say: a tree of conversation nodes
 - ``sim.record``    what is written down; ``sim.results`` tables, summary, store, digest
 - ``sim.comparison`` two sets of runs: the same to the bit, or better, same, worse over seeds
+- ``sim.baseline``  results that are kept with the code, and whether today's code still gives them
+- ``sim.sweep``     many points of a scenario, and the one at which a target is met
+- ``sim.report``    one page about runs; ``sim.plots`` its figures; ``sim.export`` other formats
+- ``sim.explain``   where the time to a request's first token went
 - ``sim.timeline``  a run to look at, for trace viewers
 - ``sim.validation`` compares whole runs with what ``sim.theory`` knows
 - ``sim.scenario``  files, their schema and their errors; ``sim.kernel`` the clock
