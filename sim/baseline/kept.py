@@ -112,7 +112,7 @@ def read_baseline(text: str, source: str) -> Baseline:
             tuple(_read_variant(name, of) for name, of in document["variants"].items()),
             {str(name): str(value) for name, value in document["made_with"].items()},
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise UserError(f"{source}: cannot read a baseline from it: {reason}") from error
     _check_lengths(baseline, source)

@@ -29,7 +29,20 @@ def _scenario(comparison: Comparison) -> Iterator[str]:
         for each in primary:
             if each.verdict in ("worse", "incomparable"):
                 yield f"    {_sentence(each)}"
+        yield from _asides(comparison, variant)
     yield from (f"  note: {note}" for note in comparison.notes)
+
+
+def _asides(comparison: Comparison, variant: str) -> Iterator[str]:
+    """What else moved: a rule may be broken with no primary metric the worse for it."""
+    moved = [
+        each
+        for each in comparison.judged
+        if each.variant == variant and not each.primary and each.verdict not in wording.QUIET
+    ]
+    moved.sort(key=lambda each: 0.0 if each.p_value is None else each.p_value)  # the surest first
+    if moved:
+        yield f"    decides nothing: {wording.few([wording.aside(each) for each in moved])}"
 
 
 def _counted(primary: list[Judged]) -> str:

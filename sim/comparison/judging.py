@@ -1,6 +1,7 @@
 """The verdict on one metric of one pair of variants."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -14,6 +15,10 @@ from sim.results.metric import Metric
 ROUNDING: Final = 1e-9
 """A relative difference that another order of summation may make; no metric is held to less."""
 ONE_SEED: Final = "one seed says nothing about chance"
+TWO_ALIKE: Final = "two seeds that differ by the same say little about chance"
+"""Counts do so in every tenth pair of seeds or so, and no spread is left to tell."""
+ALIKE: Final = 1e-4
+"""Up to this share of each other two differences are alike: beyond the rounding of baselines."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,12 @@ class Question:
     @cached_property
     def size(self) -> Evidence | None:
         """How much it differs where both sides know it; ``None`` without two such seeds."""
-        differences = self.observed.differences
-        return Evidence.of(differences) if len(differences) > 1 else None
+        return _evidence(self.observed.differences)
 
     @cached_property
     def fate(self) -> Evidence | None:
         """How much more often ``new`` does not know it, for requests that are late."""
-        fates = self.observed.fates
-        return Evidence.of(fates) if len(fates) > 1 else None
+        return _evidence(self.observed.fates)
 
     @property
     def p_value(self) -> float:
@@ -80,9 +83,7 @@ def settled(question: Question) -> Judged | None:
     values, sides = question.observed, (question.base, question.new)
     for side, seeds in zip(sides, values.broken):
         if seeds:
-            return _incomparable(
-                question, f"not a finite number in {side} under {named_seeds(seeds)}"
-            )
+            return _incomparable(question, f"no usable number in {side} under {named_seeds(seeds)}")
     for side, seeds in (
         (question.new, values.seeds(None, Unknown.NONE)),
         (question.base, values.seeds(Unknown.NONE, None)),
@@ -105,7 +106,10 @@ def answered(question: Question, level: float) -> Judged:
     if len(question.observed.values) == 1:
         return replace(judged, reason=_and(ONE_SEED, lateness))
     if not tests:
-        return replace(judged, reason=_and("known under one seed only", lateness))
+        values = question.observed
+        alike = 2 in (len(values.differences), len(values.fates))
+        few = TWO_ALIKE if alike else "known under one seed only"
+        return replace(judged, reason=_and(few, lateness))
     verdict = _together(
         _of_size(question, question.size, each),
         _of_fate(question.fate, each),
@@ -116,6 +120,13 @@ def answered(question: Question, level: float) -> Judged:
     if verdict == "inconclusive" and needed is None:
         reason = _and(f"{MOST_SEEDS:,} seeds would not decide it", lateness)
     return replace(judged, verdict=verdict, seeds_needed=needed, reason=reason)
+
+
+def _evidence(differences: Sequence[float]) -> Evidence | None:
+    """``None`` for what has no spread: a single difference, or two that are alike and not 0."""
+    if len(differences) == 2 and any(differences) and math.isclose(*differences, rel_tol=ALIKE):
+        return None
+    return Evidence.of(differences) if len(differences) > 1 else None
 
 
 def _measured(question: Question, level: float) -> Judged:
@@ -175,11 +186,25 @@ def _together(size: Verdict | None, fate: Verdict | None, lost: bool) -> Verdict
 
 
 def _seeds_needed(question: Question, level: float) -> int | None:
-    """The seeds that would decide by the quicker of the two tests."""
-    margin = _margin(question.metric, question.blank.base or 0.0)
-    tests = ((question.size, margin), (question.fate, 0.0))
-    each = [test.seeds_needed(level, within) for test, within in tests if test is not None]
-    return min((needed for needed in each if needed is not None), default=None)
+    """The seeds that would decide by the quicker of the tests that can.
+
+    The size is known under some of the seeds only, and takes more of them all
+    the more.
+    """
+    size, fate, values = question.size, question.fate, question.observed
+    needed = [] if fate is None else [fate.seeds_needed(level, 0.0)]
+    if size is not None and (fate is None or _size_may_decide(question, size)):
+        known = size.seeds_needed(level, _margin(question.metric, question.blank.base or 0.0))
+        needed.append(known and math.ceil(known * len(values.values) / size.n))
+    return min((each for each in needed if each is not None), default=None)
+
+
+def _size_may_decide(question: Question, size: Evidence) -> bool:
+    """Whether, beside a test of fate, that of size may come to worse, or to better and to count."""
+    if abs(size.mean) <= _margin(question.metric, question.blank.base or 0.0):
+        return False
+    is_better = (size.mean > 0.0) == (question.metric.better == "up")
+    return not is_better or not question.observed.lost
 
 
 def _lateness(question: Question) -> str:

@@ -11,7 +11,7 @@ from sim.comparison.verdict import Comparison, Judged
 
 MOST_RUNS: Final = 20
 """Differing runs that are listed; a changed engine changes all of them."""
-_SPECIAL: Final = str.maketrans({each: f"\\{each}" for each in "\\`*_[]|~<>#"})
+_SPECIAL: Final = str.maketrans({each: f"\\{each}" for each in "\\`*_[]|~<>#&$"})
 
 
 def render(report: Report, everything: bool = False) -> str:

@@ -4,11 +4,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sim.comparison.pairing import Runs
 from sim.results.comparison import figure_value
 from sim.results.metrics import metric
+
+LARGEST: Final = 1e100
+"""Of larger numbers the squares are none; no run of podsim comes near."""
 
 
 class Unknown(Enum):
@@ -16,7 +19,7 @@ class Unknown(Enum):
 
     ``LATE``: what it measures was still going on when the run ended, so that it
     is larger than whatever was seen. ``NONE``: there was nothing to measure.
-    ``BROKEN``: it is no finite number, which no run of podsim writes.
+    ``BROKEN``: it is no number that can be reckoned with, which no run of podsim writes.
     """
 
     LATE = "late"
@@ -137,7 +140,7 @@ def _value(key: str, summary: Mapping[str, float | None]) -> Value:
     if value is None:
         return Unknown.LATE if _is_late(key, summary) else Unknown.NONE
     # A summary from a file may hold anything, and a comparison with NaN is never true.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         return Unknown.BROKEN
     return float(value)
 

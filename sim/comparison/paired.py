@@ -8,7 +8,7 @@
 - It is the *same* when its interval lies within the margin, or when nothing
   differs; *identical* when neither the tables nor any figure of any run do.
 - Otherwise it is *inconclusive*. With one seed it always is: one difference has
-  no spread.
+  no spread; nor have two that are alike, as counts are by chance.
 
 Differences are shown as shares of the base's mean over the seeds, which counts
 as a constant, and in the metric's unit where that mean is zero. A percentile is
@@ -22,7 +22,8 @@ from typing import Final
 from sim.comparison.evidence import holm_levels
 from sim.comparison.judging import Question, answered, settled
 from sim.comparison.observed import missing_from, observed
-from sim.comparison.pairing import Pair, called, paired
+from sim.comparison.pairing import Pair, paired
+from sim.comparison.remarks import Remarks
 from sim.comparison.sides import Side
 from sim.comparison.verdict import Comparison, Judged
 from sim.results.comparison import NOT_COMPARED, figure_keys
@@ -39,10 +40,10 @@ def compare(base: Side, new: Side, *, across: bool = False, level: float = LEVEL
     false alarm among the primary metrics.
     """
     match = paired(base, new, across)
-    notes = list(match.notes)
+    remarks = Remarks()
     asked: list[Judged | Question] = []
     for pair in match.pairs:
-        asked += _asked(pair, base.label, new.label, notes)
+        asked += _asked(pair, base.label, new.label, remarks)
     runs = [both for pair in match.pairs for both in pair.runs]
     return Comparison(
         base=base.label,
@@ -52,20 +53,20 @@ def compare(base: Side, new: Side, *, across: bool = False, level: float = LEVEL
         unpaired=match.unpaired,
         pairs=len(runs),
         identical=sum(old.is_identical(young) for old, young in runs),
-        notes=tuple(notes),
+        notes=(*match.notes, *remarks.told([pair.variant for pair in match.pairs])),
     )
 
 
-def _asked(pair: Pair, base: str, new: str, notes: list[str]) -> Iterator[Judged | Question]:
-    """What is to be judged of two variants, and what already is; ``notes`` takes remarks."""
+def _asked(pair: Pair, base: str, new: str, remarks: Remarks) -> Iterator[Judged | Question]:
+    """What is to be judged of two variants, and what already is; ``remarks`` takes the rest."""
     olds, youngs = [old.summary for old, _ in pair.runs], [young.summary for _, young in pair.runs]
     identical = all(old.is_identical(young) for old, young in pair.runs)
-    for key in _comparable_keys(pair, [*olds, *youngs], notes):
+    for key in _comparable_keys(pair, [*olds, *youngs], remarks):
         question = Question(pair.variant, key, metric(key), observed(key, pair.runs), base, new)
         if identical:
             yield replace(question.blank, verdict="identical", change=0.0)
         elif missing_from(key, olds):
-            notes.append(f"{called(pair.variant)}: {base} has no {key} to compare with")
+            remarks.add(pair.variant, f"not in {base}, so not compared", key)
         elif missing_from(key, youngs):
             reason = f"{new} has no such figure"
             yield replace(question.blank, verdict="incomparable", reason=reason)
@@ -73,18 +74,18 @@ def _asked(pair: Pair, base: str, new: str, notes: list[str]) -> Iterator[Judged
             continue  # nothing to measure on either side, as spills of a policy without a home
         elif pair.on_purpose and question.observed.is_foreign:
             side = base if question.observed.knowers[1] else new
-            notes.append(f"{called(pair.variant)}: {key} has no meaning in {side}")
+            remarks.add(pair.variant, f"without a meaning in {side}", key)
         else:
             yield settled(question) or question
 
 
 def _comparable_keys(
-    pair: Pair, summaries: Sequence[Mapping[str, float | None]], notes: list[str]
+    pair: Pair, summaries: Sequence[Mapping[str, float | None]], remarks: Remarks
 ) -> list[str]:
     """Every figure but those that no comparison is about, in the order of the summary."""
     strange = [key for key in dict.fromkeys(k for each in summaries for k in each) if not _is(key)]
-    if strange:
-        notes.append(f"{called(pair.variant)}: this podsim does not know {', '.join(strange)}")
+    for key in strange:
+        remarks.add(pair.variant, "not known to this podsim", key)
     known = [
         {key: value for key, value in summary.items() if key not in strange}
         for summary in summaries

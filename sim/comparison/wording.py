@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sim.comparison.exact import Cell, ExactComparison, ExactRun
-from sim.comparison.judging import ONE_SEED, ROUNDING
+from sim.comparison.judging import ONE_SEED, ROUNDING, TWO_ALIKE
 from sim.comparison.pairing import called
 from sim.comparison.verdict import Comparison, Judged, Verdict
 
@@ -72,6 +72,11 @@ def sentence(judged: Judged) -> str:
     return ", ".join(parts) + (f" ({remark(judged)})" if remark(judged) else "")
 
 
+def aside(judged: Judged) -> str:
+    """A metric that decides nothing, in a few words."""
+    return f"{judged.key} {told(judged.verdict)} {change(judged)}".rstrip()
+
+
 def remark(judged: Judged) -> str:
     """Why a verdict is what it is, and what would decide it; often nothing."""
     if judged.seeds_needed is None:
@@ -103,7 +108,7 @@ def identical_variants(comparison: Comparison) -> list[str]:
 def advice(judged: Iterable[Judged]) -> str:
     """What would decide the primary metrics that are inconclusive; empty when nothing is known."""
     unclear = [each for each in judged if each.primary and each.verdict == "inconclusive"]
-    if any(each.reason.startswith(ONE_SEED) for each in unclear):
+    if any(each.reason.startswith((ONE_SEED, TWO_ALIKE)) for each in unclear):
         return "run more seeds on both sides, as podsim run FILE --seeds 5, and compare again"
     needed = [each.seeds_needed for each in unclear if each.seeds_needed is not None]
     if not needed:
@@ -145,10 +150,10 @@ def remarks(judged: Iterable[Judged]) -> list[str]:
     for each in judged:
         if each.reason and not (each.primary and each.verdict in NAMED):
             found.setdefault(each.reason, {})[each.key] = None
-    return [f"{_few(list(keys))}: {reason}" for reason, keys in found.items()]
+    return [f"{few(list(keys))}: {reason}" for reason, keys in found.items()]
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
     """The first of several names, and how many more there are."""
     more = len(names) - MOST_FIGURES
     return ", ".join(names[:MOST_FIGURES]) + (f" and {more} more" if more > 0 else "")
@@ -210,7 +215,7 @@ def _cell(cell: Cell) -> str:
 def _figures(run: ExactRun) -> list[str]:
     """The first figures that differ, and how many more do."""
     named = [f"{each.key} {_exactly(each.base)} → {_exactly(each.new)}" for each in run.figures]
-    return [f"figures: {_few(named)}"] if named else []
+    return [f"figures: {few(named)}"] if named else []
 
 
 def _exactly(value: Any) -> str:

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from sim.baseline.making import store, stored
 from sim.pod.steptime import Span, StepTime
 from sim.pool.decision import Decision, Verdict
+from sim.pool.reclaim import ReclaimClock
 from sim.router.placement.ring import BoundedRing
 from sim.router.placement.table import SessionTable
 from sim.stats import Sample
@@ -138,6 +139,21 @@ def test_a_broken_policy_is_found_and_named(
     assert {match.group(1) for match in found} >= metrics
     assert f"  {variant}: worse in " in checked.stdout
     assert f"podsim baseline update {scenario}" in checked.stdout
+
+
+def test_a_rule_that_decides_nothing_is_seen_to_be_broken(tmp_path, monkeypatch):
+    """A pool that hardly ever reclaimed was told as inconclusive, and not a word of reclaims."""
+    made = ReclaimClock.__init__
+
+    def patient(self, kernel, after_s, *others):
+        made(self, kernel, 3 * after_s, *others)
+
+    cut(tmp_path, "pools", "reclaim")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ReclaimClock, "__init__", patient)
+    checked = call("check", "--no-changelog")
+    (line,) = [line for line in checked.stdout.splitlines() if "decides nothing" in line]
+    assert line.startswith("    decides nothing: pool.card.reclaims changed -94.0 %")
 
 
 def test_the_last_bit_of_a_time_is_no_regression(kept, monkeypatch):

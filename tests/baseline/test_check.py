@@ -193,3 +193,19 @@ def test_reports_are_those_of_compare(kept):
     assert "least-loaded: not comparable" in Path("report.txt").read_text("utf-8")
     assert kept("check", "-o", "report.html").exit_code == 2
     assert kept("check", "--json", "--format", "junit").exit_code == 2
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_runs(kept, monkeypatch):
+    """All scenarios had run when it turned out that the folder of the table is not there."""
+    monkeypatch.setattr("sim.baseline.making.run_set", None)
+    checked = kept("check", "-o", "nowhere/table.md")
+    assert checked.exit_code == 2
+    assert "nowhere/table.md: there is no folder nowhere" in checked.stderr
+
+
+def test_a_number_that_no_float_holds_is_no_figure(kept):
+    """A baseline with such an integer ended in an internal error."""
+    FILE.write_text(FILE.read_text("utf-8").replace("[40, 40, 40]", f"[1{400 * '0'}, 40, 40]"))
+    checked = kept("check", "--no-changelog")
+    assert checked.exit_code == 2
+    assert "cannot read a baseline from it" in checked.stderr

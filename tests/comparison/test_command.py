@@ -154,7 +154,7 @@ def test_what_is_printed(podsim: Podsim, options: tuple[str, ...], begins: str) 
         (("base", "again", "-o", "report.pdf"), "report.pdf: must end in .txt"),
         (("base", "again", "-o", "a.pdf", "-o", "b"), "a.pdf, b: must end in"),
         (("base", "again", "--json", "--format", "junit"), "give only one"),
-        (("base", "again", "-o", "no/such/place.md"), "no/such"),
+        (("base", "again", "-o", "no/such/place.md"), "there is no folder no/such"),
         (("both", "again"), "several results of tiny, in both/x/"),
         ((), "Missing argument 'BASE'"),
     ],

@@ -18,7 +18,7 @@ import sim
 from sim.comparison.paired import compare
 from sim.comparison.sides import Figures, Side, fresh_side
 from sim.results.metrics import METRICS
-from tests.comparison.harness import base, side
+from tests.comparison.harness import base, only, seeds, side
 
 PRIMARY = [declared.key.replace("*", "some") for declared in METRICS if declared.primary]
 SEEDS = 20
@@ -76,6 +76,21 @@ def test_noise_is_worse_in_less_than_one_comparison_of_twenty() -> None:
     cases = [alarms(noise, seeds) for noise in NOISES for seeds in (5, SEEDS)]
     for alarm in ("worse", "better"):
         assert sum(each[alarm] for each in cases) / (REPETITIONS * len(cases)) < 0.05
+
+
+def test_two_seeds_that_differ_by_the_same_are_no_proof() -> None:
+    """Two equal differences have no spread: with p = 0, counts were worse in every third pair."""
+    rng = np.random.default_rng(2)
+    counts = [rng.poisson(2.0, (2, 2, len(PRIMARY))) / 100.0 for _ in range(REPETITIONS)]
+    found = [compare(base(*summaries(old)), side(*summaries(new))) for old, new in counts]
+    assert sum(each.verdict == "worse" for each in found) < 0.05 * REPETITIONS
+    before, after = [3, 5], [4, 6]
+    judged = only(
+        compare(base(*seeds("error_ratio", before)), side(*seeds("error_ratio", after))),
+        "error_ratio",
+    )
+    assert judged.verdict == "inconclusive"
+    assert judged.reason.startswith("two seeds that differ by the same")
 
 
 def test_a_change_that_is_there_is_seen() -> None:

@@ -1,4 +1,5 @@
 import json
+import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import replace
@@ -226,6 +227,19 @@ def test_json_holds_all_that_was_judged() -> None:
         each["cell"] for each in json.loads(document.render(exact()))["comparisons"][0]["runs"][1:]
     )
     assert (cell["table"], cell["row"], cell["column"]) == ("requests", 3, "end_s")
+
+
+def test_json_of_a_value_that_is_no_number() -> None:
+    """A damaged result, compared to the bit and asked for as JSON, was an internal error."""
+    run = ExactRun("ring", 1, "different", figures=(Figure("ttft_s.p95", 1.0, math.nan),))
+    found = Report("base", "new", (ExactComparison("base", "new", "small", (run,)),))
+    (shown,) = json.loads(document.render(found))["comparisons"][0]["runs"]
+    assert shown["figures"] == [{"key": "ttft_s.p95", "base": 1.0, "new": "nan"}]
+
+
+def test_no_name_is_markup_in_markdown() -> None:
+    """Entities and formulas of GitHub were left to work: a&lt;b was shown as a<b."""
+    assert r"a\&lt;b \$x\$: ttft" in markdown.render(named("a&lt;b $x$"))
 
 
 def test_one_seed_is_told_what_to_do() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_1samp
 
+from sim.comparison.evidence import Evidence
 from sim.comparison.paired import compare
 from sim.comparison.verdict import Judged
 from tests.comparison.harness import base, each_seed, only, seeds, side
@@ -33,8 +34,8 @@ def test_what_is_no_number_is_not_comparable(bad: Any, seed: int) -> None:
     spoilt[seed - 1] = bad
     judged = ttft(around(1.0), spoilt)
     assert judged.verdict == "incomparable"
-    assert judged.reason == f"not a finite number in new under seed {seed}"
-    assert ttft(spoilt, around(1.0)).reason == f"not a finite number in base under seed {seed}"
+    assert judged.reason == f"no usable number in new under seed {seed}"
+    assert ttft(spoilt, around(1.0)).reason == f"no usable number in base under seed {seed}"
 
 
 def test_nan_on_both_sides_is_not_equal() -> None:
@@ -59,7 +60,7 @@ def test_a_metric_that_only_new_has_is_a_remark() -> None:
     comparison = compare(base(*seeds("error_ratio", [0.0] * 5)), side(*both))
     assert [each.key for each in comparison.judged] == ["error_ratio"]
     assert comparison.verdict == "same"
-    assert comparison.notes == ("ring: base has no ttft_s.p95 to compare with",)
+    assert comparison.notes == ("ring: not in base, so not compared: ttft_s.p95",)
 
 
 def test_errors_that_rise_from_zero_are_worse_in_their_own_unit() -> None:
@@ -227,6 +228,36 @@ def test_late_requests_under_few_seeds_are_not_the_same() -> None:
     assert ttft(
         around(1.0, 10), [0.5 * each if each else None for each in late], **LATE
     ).verdict == ("inconclusive")
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_what_would_decide_is_more_than_there_is(factor: float) -> None:
+    """Advice was for 2 seeds to somebody who had 10: sizes were decided, lateness was not."""
+    late: list[Any] = [*(factor * each for each in around(1.0, 9)), None]
+    judged = ttft(around(1.0, 10), late, old_too=False, **LATE)
+    assert judged.verdict == "inconclusive"
+    fate = Evidence.of([0.0] * 9 + [1.0])
+    assert judged.level is not None
+    assert judged.seeds_needed == fate.seeds_needed(judged.level, 0.0)
+
+
+def test_seeds_under_which_nobody_knows_it_are_needed_too() -> None:
+    """Of ten seeds five told something, and the advice was as if all did."""
+    wobble = [0.5, 1.6, 0.9, 1.4, 1.5]
+    all_known = ttft([1.0] * 5, wobble)
+    half: list[Any] = [each for value in wobble for each in (value, None)]
+    old: list[Any] = [each for value in wobble for each in (1.0, None)]
+    needed = ttft(old, half, **LATE).seeds_needed
+    assert all_known.seeds_needed is not None
+    assert needed == 2 * all_known.seeds_needed
+
+
+@pytest.mark.parametrize("value", [1e200, 10**400])
+def test_numbers_too_large_to_reckon_with_are_not_comparable(value: float) -> None:
+    """Their squares, and integers that no float holds, ended the program."""
+    judged = ttft(around(1.0), [value, 1.0, 1.0, 1.0, 1.0])
+    assert judged.verdict == "incomparable"
+    assert judged.reason == "no usable number in new under seed 1"
 
 
 def test_late_under_one_seed_and_worse_under_the_others_is_worse() -> None:

@@ -127,7 +127,7 @@ def test_what_one_variant_cannot_have_decides_nothing_between_two() -> None:
     least = each_seed(3, lambda seed: {"ttft_s.p95": 0.5, "spill_ratio": None})
     comparison = compare(base(*ring), side(*least, variant="least-loaded"))
     assert comparison.verdict == "better"
-    assert comparison.notes == ("ring → least-loaded: spill_ratio has no meaning in new",)
+    assert comparison.notes == ("ring → least-loaded: without a meaning in new: spill_ratio",)
     assert compare(base(*ring), side(*least)).verdict == "incomparable"
 
 
@@ -156,7 +156,25 @@ def test_a_figure_that_this_podsim_does_not_know_is_a_remark() -> None:
     strange = [{**each, "ttft_s.p96": 1.0} for each in SAME]
     comparison = compare(base(*strange), side(*strange))
     assert comparison.verdict == "same"
-    assert comparison.notes == ("ring: this podsim does not know ttft_s.p96",)
+    assert comparison.notes == ("ring: not known to this podsim: ttft_s.p96",)
+
+
+def test_figures_that_all_variants_lack_are_one_remark() -> None:
+    """Two new figures were ten remarks: one for each of them and each variant."""
+    old, new = {"ttft_s.p95": 1.0}, {"ttft_s.p95": 1.0, "tries": 9, "e2e_s.p95": 2.0}
+    names = ("ring", "table", "hash")
+
+    def sides(label: str, *summaries: dict[str, Any]) -> Side:
+        each = zip(names, summaries, strict=True)
+        return joined(*(side(of, of, variant=name) for name, of in each), label=label)
+
+    before = sides("base", old, old, old)
+    assert compare(before, sides("new", new, new, new)).notes == (
+        "all variants: not in base, so not compared: tries, e2e_s.p95",
+    )
+    assert compare(before, sides("new", new, old, new)).notes == (
+        "ring, hash: not in base, so not compared: tries, e2e_s.p95",
+    )
 
 
 def named(scenario: str, given: Side) -> Side:

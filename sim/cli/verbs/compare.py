@@ -12,11 +12,14 @@ FORMATS: Final = {".txt": "text", ".md": "markdown", ".json": "json", ".xml": "j
 def checked_outputs(
     _: click.Context, option: click.Parameter, paths: tuple[Path, ...]
 ) -> tuple[Path, ...]:
-    """The values of an option -o, when their endings say what they are."""
+    """The values of an option -o, when their endings say what they are and their folders exist."""
     unclear = [str(path) for path in paths if path.suffix.lower() not in FORMATS]
     if unclear:
         known = ", ".join(f"{ending} ({name})" for ending, name in FORMATS.items())
         raise click.BadParameter(f"{', '.join(unclear)}: must end in {known}", param=option)
+    for path in paths:
+        if not path.parent.is_dir():  # said now, not when the scenarios of a check have run
+            raise click.BadParameter(f"{path}: there is no folder {path.parent}", param=option)
     return paths
 
 
