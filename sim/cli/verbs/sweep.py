@@ -27,8 +27,9 @@ DEFAULT_STORE = Path("results", "sweeps")
     multiple=True,
     metavar="PATH=VALUES",
     help="A range with its step, backends.qwen.replicas=4..16..2 or window.warmup=1m..10m..3m "
-    "(1..32 goes by one), or a list, workloads.coding.agents=64,96,128 or 'backends.qwen.policy={kind: round-robin},"
-    "{kind: session-table}' (repeatable: every value with every other).",
+    "(1..32 goes by one), or a list, workloads.coding.agents=64,96,128 or "
+    "'backends.qwen.policy={kind: round-robin},{kind: session-table}' (repeatable: every value "
+    "with every other).",
 )
 @click.option(
     "--log",
