@@ -14,10 +14,10 @@ NAMES = [path.stem for path in NOTEBOOKS]
 
 def test_they_are_those_of_the_readme() -> None:
     """A notebook would be there that nobody is told of, or told of that is not there."""
-    assert NAMES == [
+    assert [
         *("01_first_run", "02_ring_or_table", "03_wait_or_ifidle"),
         *("04_how_many_pods", "05_validation"),
-    ]
+    ] == NAMES
     readme = (ROOT / "README.md").read_text("utf-8")
     assert [name for name in NAMES if f"notebooks/{name}.ipynb" not in readme] == []
 
