@@ -130,11 +130,9 @@ class Worker:
 @contextmanager
 def started(count: int) -> Iterator[list[Worker]]:
     """So many workers; none of them is left afterwards."""
-    # It would let interrupts through if it were started while they are held back.
-    resource_tracker.ensure_running()
     workers: list[Worker] = []
     try:
-        with signals_held_back():
+        with without_interrupts():
             workers.extend(start() for _ in range(count))
         yield workers
     finally:
@@ -166,6 +164,15 @@ def start() -> Worker:
         raise WorkerError(f"cannot start a worker process: {error.strerror}") from error
     theirs.close()  # only the worker's own end is open: when it dies, we read the end of the pipe
     return Worker(process, ours)
+
+
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Processes started meanwhile never hear Ctrl-C; we hear it afterwards."""
+    # It would let interrupts through if it were started while they are held back.
+    resource_tracker.ensure_running()
+    with signals_held_back():
+        yield
 
 
 @contextmanager

@@ -46,9 +46,9 @@ def in_words(answer: "Answer") -> str:
     name = answer.path.rpartition(".")[2]
     first, last = answer.trials[0], answer.trials[-1]
     if answer.status == "always":
-        return f"every value meets it: {_both(answer)}; widen the range to see where that ends"
+        return f"both ends meet it: {_both(answer)}; widen the range to see where that ends"
     if answer.status == "never":
-        return f"no value meets it: {_both(answer)}"
+        return f"both ends miss it: {_both(answer)}"
     if answer.larger_helps is None:
         return f"undecided at both ends, {first.value}, {last.value}; more --max-seeds would tell"
     kind = "smallest" if answer.larger_helps else "largest"

@@ -5,7 +5,8 @@ histogram of first tokens and no counters of its cache, so a run on it has none.
 Engines of other packages have no names here.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ from sim.results import arrow
 
 OF_POD: Final = ("pod", "model_name")
 OF_ENGINE: Final = (*OF_POD, "engine")
-RANK: Final = "-rank-"
+_PLACE: Final = re.compile(r"[0-9]+(?:-rank-([0-9]+))?")
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,16 @@ class Pod:
 
 def pods(scrape: Scrape) -> list[Pod]:
     """The pods of a run, in its order; named by backend, replica and, of several, rank."""
-    found = []
-    for name in scrape.facts.pods:
-        replica, _, rank = name.partition(RANK)
-        found.append(Pod(name, replica.rpartition("-")[0], rank or "0"))
-    return found
+    return [_pod(name, scrape.scenario["backends"]) for name in scrape.facts.pods]
+
+
+def _pod(name: str, backends: Iterable[str]) -> Pod:
+    """Names of backends may hold hyphens, numbers and ``rank`` themselves."""
+    for backend in backends:
+        rest = name.removeprefix(f"{backend}-")
+        if rest != name and (place := _PLACE.fullmatch(rest)):
+            return Pod(name, backend, place[1] or "0")
+    raise AssertionError(f"pod {name} is of no backend")
 
 
 def pod_families(scrape: Scrape) -> Iterator[Family]:

@@ -90,6 +90,18 @@ def previous(target: Path) -> Path:
     return target.with_name(f"{PREVIOUS}{target.name}")
 
 
+def make_folder(directory: Path) -> None:
+    """Make a folder and those above it, though others remove them meanwhile; raises ``OSError``."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, FileNotFoundError):  # it was there, or its parent, and is gone
+            if not tries_left:
+                raise
+        else:
+            return
+
+
 def remove_if_empty(directory: Path) -> None:
     """Remove a folder in which nothing is left; whoever was about to write there makes it anew."""
     with suppress(OSError):
@@ -114,7 +126,7 @@ def _made_and_locked(directory: Path) -> int:
     """A descriptor of a folder that is locked; it may be removed, and made again, while we wait."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):
-            directory.mkdir(parents=True, exist_ok=True)
+            make_folder(directory)
             held = _locked(directory)
             if _is_at(held, directory):
                 return held

@@ -39,6 +39,16 @@ def obstacle(run: Path, torn: bool) -> str | None:
     return None
 
 
+def link_to(run: Path, place: Path) -> Path | None:
+    """The link through which a run was found below ``place``; None when it lies there itself."""
+    folder = place
+    for name in run.relative_to(place).parts[:-1]:
+        folder /= name
+        if folder.is_symlink():
+            return folder
+    return None
+
+
 def remove(run: Path) -> None:
     """Remove a run, and the folders of its variant and its scenario if these are empty then.
 

@@ -29,6 +29,7 @@ from sim.results.places import (
     NO_VARIANT,
     PREVIOUS,
     SUMMARY,
+    make_folder,
     put,
     recover,
     run_path,
@@ -99,7 +100,7 @@ def made(directory: Path) -> Iterator[None]:
     try:
         with _refused(f"cannot store the results in {directory}", OSError):
             new += [path for path in (directory, *directory.parents) if not path.exists()]
-            directory.mkdir(parents=True, exist_ok=True)
+            make_folder(directory)
         yield
     except BaseException:
         for path in new:

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Final
 
 from sim.units import COUNT_UNITS, DURATION_UNITS_S, RATE_UNITS_BYTES_PER_S, SIZE_UNITS_BYTES
 
 DIGITS: Final = 6
 """Significant digits of values that are computed, not written: log and random designs."""
+
+MAX_EXPONENT: Final = 30
+"""Of the first digit of a number, up or down; sums of such numbers need no care."""
 
 NUMBER: Final = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]+(?:/s)?)?"
 """A number with or without a unit, as a regular expression without groups."""
@@ -53,7 +56,13 @@ def parse(text: str) -> Amount:
         raise ValueError(f"{text.strip()!r} is not a number")
     unit = match[2] or ""
     _size(unit)
-    return Amount(Decimal(match[1]), unit)
+    try:
+        number = Decimal(match[1])
+    except InvalidOperation:  # an exponent that does not fit into a machine word
+        number = Decimal("Infinity")
+    if not number.is_finite() or abs(number.adjusted()) > MAX_EXPONENT:
+        raise ValueError(f"{text.strip():.40} is too large, or too small, for a number")
+    return Amount(number, unit)
 
 
 def alike(amounts: Sequence[Amount]) -> tuple[Amount, ...]:

@@ -1,6 +1,7 @@
 """Axes of a sweep: a path of the scenario and the values that it takes, as people write them."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,7 +32,7 @@ class Axis:
 
 
 def grid(text: str) -> Axis:
-    """``path=4..16..2`` or ``path=a,b,c``; raises ``ScenarioError``."""
+    """``path=4..16..2``, ``path=1..32`` or ``path=a,b,c``; raises ``ScenarioError``."""
     return _axis("--grid", text, lambda written: _range(written) or _list(written))
 
 
@@ -95,20 +96,31 @@ def _axis(option: str, text: str, read: Callable[[str], tuple[str, ...]]) -> Axi
         raise ScenarioError([_fault(source, each.message, path) for each in error.faults]) from None
     if not found:
         raise _refusal(source, "has no values", path)
-    twice = next((value for at, value in enumerate(found) if value in found[:at]), None)
-    if twice is not None and option != "--random":
-        raise _refusal(source, f"has the value {twice} twice", path)
+    if option != "--random":
+        twice = next((value for value, times in Counter(found).items() if times > 1), None)
+        if twice is not None:
+            raise _refusal(source, f"has the value {twice} twice", path)
     return Axis(option, path, found)
 
 
 def _range(written: str) -> tuple[str, ...]:
-    """The values of ``a..b..step``, both ends inside; empty for what is not a range."""
-    match = _STEPPED.fullmatch(written)
+    """The values of ``a..b..step``, both ends inside; empty for what is not a range.
+
+    Between whole numbers without a unit the step is 1 when it is missing.
+    """
+    match = _STEPPED.fullmatch(written) or _INTERVAL.fullmatch(written)
     if match is None:
         if _DOTS.fullmatch(written):
             raise ValueError(f"{written!r} is no range; a range is from..to..step, as in 4..16..2")
         return ()
-    low, high, step = alike([parse(part) for part in match.groups()])
+    amounts = [parse(part) for part in match.groups()]
+    if len(amounts) == 2:
+        if not all(amount.is_whole and not amount.unit for amount in amounts):
+            raise ValueError(
+                f"{written!r} has no step; a range is from..to..step, as in 4..16..2 or 1m..10m..3m"
+            )
+        amounts.append(Amount(Decimal(1)))
+    low, high, step = alike(amounts)
     if step.number == 0:
         raise ValueError("the step is 0")
     steps = (high.number - low.number) / step.number

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from sim.errors import UserError, WorkerError
 from sim.sweep.executor import Executor
+from sim.workers import without_interrupts
 
 Result = TypeVar("Result")
 
@@ -44,15 +45,19 @@ def dask_cluster(address: str | None, count: int, check: Callable[[], None]) -> 
 
 
 def _local_cluster(distributed: Any, count: int) -> Any:
-    """A cluster of ``count`` processes on this machine; raises ``WorkerError``."""
+    """A cluster of ``count`` processes on this machine, which never hear Ctrl-C.
+
+    Raises ``WorkerError``.
+    """
     try:
-        return distributed.LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",  # any port: another cluster may have the usual one
-            silence_logs=logging.CRITICAL,
-        )
+        with without_interrupts():
+            return distributed.LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address="127.0.0.1:0",  # any port: another may have the usual one
+                silence_logs=logging.CRITICAL,
+            )
     except (OSError, RuntimeError) as error:
         raise WorkerError(f"cannot start a Dask cluster on this machine: {error}") from error
 

@@ -258,12 +258,15 @@ class _Trials:
 
         def ended(at: int, outcome: Outcome) -> None:
             index, seed = missing[at]
+            who = " ".join(filter(None, (self.variant, f"seed {seed}")))
+            where = f"{self.scenarios.values.path}={self.scenarios.values.value(index)}, {who}"
             if isinstance(outcome, Failed):
-                value = self.scenarios.values.value(index)
-                where = f"{self.scenarios.values.path}={value}, {self.variant} seed {seed}"
                 kind = InvariantError if outcome.is_bug else WorkerError
                 raise kind(f"{where}: {outcome.reason} (tried {outcome.tries} times)")
-            self.figures[index, seed] = self.target.value(outcome.figures)
+            try:
+                self.figures[index, seed] = self.target.value(outcome.figures)
+            except UserError as error:
+                raise UserError(f"{where}: {error}") from None
 
         measure_all(tasks, self.executor, self.retries, ended)
 

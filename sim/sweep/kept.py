@@ -4,6 +4,7 @@
 what they are of: the version of podsim, the hash of what was simulated.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,6 +21,7 @@ DEFAULT_STORE: Final = Path("results", "sweeps")
 TABLE: Final = "table.parquet"
 DESIGN: Final = "design.json"
 FORM: Final = 1
+CHECKSUM: Final = "checksum"
 
 
 def folder_of(root: Path, scenario: str, design: Design) -> Path:
@@ -46,19 +48,23 @@ class Kept:
         """What a run has come to; None when it is missing, damaged, or not of this task."""
         try:
             found = json.loads(self._place(point, task).read_text(encoding="utf-8"))
+            checksum = found.pop(CHECKSUM)
+            if checksum != _checksum(found):
+                return None
             if {key: found[key] for key in _identity(task)} != _identity(task):
                 return None
             return Measured(found["digest"], found["figures"], tuple(found["warnings"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
 
     def has_other(self, point: int, task: Task) -> bool:
-        """Whether there is a file for the run, be it of another podsim or another scenario."""
+        """Whether there is a file for the run: damaged, of another podsim or another scenario."""
         return self._place(point, task).exists()
 
     def write(self, point: int, task: Task, measured: Measured) -> None:
         """Keep a run as a whole or not at all; raises ``UserError`` when the disk refuses."""
-        self._write(self._place(point, task), {**_identity(task), **asdict(measured)})
+        document = {**_identity(task), **asdict(measured)}
+        self._write(self._place(point, task), {**document, CHECKSUM: _checksum(document)})
 
     def _place(self, point: int, task: Task) -> Path:
         folder = self.folder / "runs" / f"point-{point:05}" / (task.variant or NO_VARIANT)
@@ -84,3 +90,9 @@ def _identity(task: Task) -> dict[str, Any]:
         "variant": task.variant,
         "seed": task.seed,
     }
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Of all that is kept of a run: a file that has changed since may still be JSON."""
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -139,8 +139,8 @@ def _tell_kept(
     others = sum(kept.has_other(*planned.runs[at]) for at in missing)
     if others:
         note(
-            f"{others} kept runs are of another podsim or another form of the scenario; "
-            "they are made anew"
+            f"{others} kept runs are of another podsim or another form of the scenario, or "
+            "damaged; they are made anew"
         )
 
 

@@ -14,11 +14,13 @@ from sim.scenario.suggest import suggestion
 from sim.stats import Interval, t_interval
 from sim.sweep import amounts
 from sim.sweep.amounts import NUMBER
+from sim.workload.requests import RequestsSpec
 
 Verdict: TypeAlias = Literal["misses", "undecided", "meets"]
 
 _TARGET: Final = re.compile(rf"\s*([\w.-]+?)\s*(<=|>=|<|>)\s*({NUMBER})\s*", re.ASCII)
 _TIMES: Final = ("s", "tokens/s")
+_BETWEEN_TOKENS: Final = ("tpot_s", "stream_tokens_per_s")
 _NAMED: Final = {"by_workload": "workload", "rules": "rule", "pool": "pool"}
 
 
@@ -39,9 +41,9 @@ class Target:
         return inf if self.relation.startswith("<") else -inf
 
     def value(self, figures: Mapping[str, float | None]) -> float:
-        """The figure of a run; a time that is null, censored or never seen, misses any bound.
+        """The figure of a run; a time that is null, censored or never reached, misses any bound.
 
-        Raises ``UserError`` where the run has no such figure.
+        Raises ``UserError`` where the run has no such figure, or nothing that it could be of.
         """
         declared = metric(self.key)
         if self.key not in figures and not declared.is_family:
@@ -49,8 +51,8 @@ class Target:
         value = figures.get(self.key, 0.0)
         if value is not None:
             return float(value)
-        if figures.get("requests") == 0:
-            raise UserError(f"target: {self.key} is null: no request arrived in the window")
+        if nothing := _nothing(self.key, figures):
+            raise UserError(f"target: {self.key} is null: {nothing} in the window")
         if declared.unit in _TIMES:
             return self._missed
         raise UserError(f"target: {self.key} is null: {declared.definition}")
@@ -88,6 +90,23 @@ class Target:
                 return value > self.bound
 
 
+def _nothing(key: str, figures: Mapping[str, float | None]) -> str | None:
+    """What a run has none of, so that there was nothing to be timed; None if there was."""
+    scope, _, quantity = key.rpartition(".")[0].rpartition(".")
+    inside = f"{scope}." if scope else ""
+    if figures.get("requests") == 0 or figures.get(f"{inside}requests") == 0:
+        return "no request arrived" if not scope else f"no request of {scope} arrived"
+    if quantity == "hold_s" and figures.get(f"{inside}holds.waited") == 0:
+        return "no attempt had to wait"
+    if quantity == "swap_s":
+        tried = re.compile(rf"{re.escape(inside)}(members\..+\.)?(loads|swap_failures\..+)")
+        if not any(value for name, value in figures.items() if tried.fullmatch(name)):
+            return "no load began"
+    if quantity in _BETWEEN_TOKENS and figures.get("requests_completed"):
+        return "no answer had a second token"
+    return None
+
+
 def parse(text: str) -> Target:
     """Read ``ttft_s.p95 <= 2.5``; raises ``UserError``."""
     match = _TARGET.fullmatch(text)
@@ -114,6 +133,10 @@ def check(target: Target, scenario: Scenario) -> None:
             f"target: {first} needs objectives: give the scenario slo: {{ttft: 2.5s, tpot: 40ms}} "
             "or --set slo.ttft=2.5s"
         )
+    if first == "session_s" and all(
+        isinstance(spec, RequestsSpec) for spec in scenario.workloads.values()
+    ):
+        raise UserError("target: session_s needs sessions; workloads of kind requests have none")
     known = {
         "by_workload": list(scenario.workloads),
         "rules": [rule.name for rule in scenario.router.rules],

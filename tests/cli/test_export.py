@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -77,6 +78,23 @@ def test_csv_of_one_run_and_of_several(podsim, runs):
     again = podsim("export", "tiny", "--csv", ".")
     assert (again.exit_code, again.stdout) == (2, "")
     assert "it holds other files, such as" in again.stderr
+
+
+def test_runs_that_would_be_one_in_the_file_are_refused(podsim, runs):
+    """Of two scenarios of one name the second took the series of the first, without a word."""
+    assert podsim(*RUN, "--set", "workloads.traffic.arrivals.rate=5").exit_code == 0
+    refused = podsim("export", "results/runs", "--prometheus", "all.prom", "--csv", "all")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "would be one in what is written: they have the same scenario, variant and seed" in (
+        refused.stderr
+    )
+    assert not Path("all.prom").exists()
+    assert podsim("export", "results/runs", "--csv", "all").exit_code == 0
+    assert len(list(Path("all").rglob("requests.csv"))) == 8
+    copytree("results/runs", "results/runs/copy")
+    twice = podsim("export", "results/runs", "--csv", "twice")
+    assert twice.exit_code == 2
+    assert "the same scenario, hash, variant and seed" in twice.stderr
 
 
 def test_a_trace_replays_by_the_command_it_names(podsim, runs):

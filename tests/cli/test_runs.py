@@ -285,6 +285,20 @@ def test_rm_refuses_everything_when_one_thing_is_wrong(podsim, ran):
     assert (run / "notes.txt").read_text() == "mine"
 
 
+def test_rm_leaves_alone_what_lies_behind_a_link(podsim, ran, tmp_path):
+    """Emptying the store emptied the archive as well to which a link in it led."""
+    archive = tmp_path / "archive"
+    shutil.copytree(RUNS, archive)
+    (RUNS / "old").symlink_to(archive)
+    refused = podsim("runs", "rm", RUNS, "--yes")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert f"{RUNS}/old is a link to runs; name the folder that it leads to" in refused.stderr
+    assert len(list(archive.rglob(MANIFEST))) == len(folders()) == 4
+    for named in (RUNS / "old", *RUNS.glob("tiny-*/*/seed-*")):
+        assert podsim("runs", "rm", named, "--yes").exit_code == 0
+    assert not list(archive.rglob(MANIFEST)) and folders() == []
+
+
 def test_rm_removes_a_torn_run_and_no_other_programs_file(podsim, ran, tmp_path):
     """What the list warns of could not be removed; or a web page's manifest.json would be."""
     (run,) = RUNS.glob("*/least-loaded/seed-8")

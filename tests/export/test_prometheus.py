@@ -282,3 +282,18 @@ def test_ranks_are_engines_of_their_pod(tmp_path: Path):
     engines = {(dict(its)["pod"], dict(its)["engine"]) for its in counts}
     assert engines == {(f"pods-{pod}-rank-{rank}", str(rank)) for pod in (0, 1) for rank in (0, 1)}
     assert np.isclose(sum(counts.values()), 60)
+
+
+@pytest.mark.parametrize("name", ["low-rank-0", "a-rank-1-rank", "x-0"])
+def test_backends_may_be_called_as_ranks_are(name: str, tmp_path: Path):
+    """A backend with -rank- in its name ended the export in a traceback."""
+    scenario = small(
+        backends={name: {"engine": "e", "replicas": 2, "policy": {"kind": "least-loaded"}}},
+        router={"rules": [{"name": "all", "backends": [name]}]},
+        workloads={"w": _requests()},
+    )
+    (one,) = stored(scenario, tmp_path)
+    samples = parsed(scraped(one.read(), one.manifest["scenario"]))
+    counts = samples["vllm:time_to_first_token_seconds_count"]
+    engines = {(dict(its)["pod"], dict(its)["engine"]) for its in counts}
+    assert engines == {(f"{name}-0", "0"), (f"{name}-1", "0")}

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from sim.errors import UserError
 from sim.results import places
 from sim.results.places import MANIFEST, PREVIOUS, put
 from sim.results.removal import obstacle, remove
-from sim.results.store import read
+from sim.results.store import made, read
 from sim.results.stored import found_runs
 from sim.results.unfinished import UNFINISHED
 from tests.results.test_stored import keep
@@ -213,3 +214,25 @@ def test_removing_beside_writers_costs_no_writer_its_run(tmp_path: Path) -> None
     assert found_runs(tmp_path).unreadable == ()
     keep(tmp_path, 4)
     assert 4 in [run.seed for run in found_runs(tmp_path).runs]
+
+
+@pytest.mark.parametrize("error", [FileExistsError, FileNotFoundError])
+def test_a_folder_that_goes_while_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    """A writer lost its run now and then: its folder went before it could look."""
+    mkdir, failed = os.mkdir, []
+
+    def refuses_once(path: Path, mode: int = 0o777) -> None:
+        if not failed:
+            failed.append(path)
+            raise error(path)
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", refuses_once)
+    with made(tmp_path / "base"):
+        assert (tmp_path / "base").is_dir()
+    assert failed
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="File exists"), made(tmp_path / "file"):
+        pass

@@ -1,5 +1,7 @@
 """Designs: which values a text stands for, in which order points come, what is refused."""
 
+from time import process_time
+
 import pytest
 
 from sim.errors import ScenarioError
@@ -19,6 +21,8 @@ from sim.sweep.design import written
         ("64KiB..1MiB..480KiB", "65536B 557056B 1048576B"),
         ("1k..3k..500", "1000 1500 2000 2500 3000"),
         ("-1..1..1", "-1 0 1"),
+        ("1..4", "1 2 3 4"),
+        ("7..7", "7"),
     ],
 )
 def test_a_range_has_exact_values_with_both_ends(text, values):
@@ -103,7 +107,15 @@ def test_points_are_the_product_the_last_axis_fastest_random_ones_within():
 @pytest.mark.parametrize(
     ("design", "words"),
     [
-        ({"grid": ["a.b=4..16"]}, "from..to..step"),
+        ({"grid": ["a.b=0.5..16"]}, "'0.5..16' has no step; a range is from..to..step"),
+        ({"grid": ["a.b=1k..4k"]}, "'1k..4k' has no step"),
+        ({"grid": ["a.b=1m..4m"]}, "'1m..4m' has no step"),
+        ({"grid": ["a.b=16..4"]}, "steps of 1 do not lead from 16 to 4"),
+        ({"grid": ["a.b=4..16.."]}, "from..to..step"),
+        ({"grid": ["a.b=1..1e9999999999999999999..1"]}, "1e9999999999999999999 is too large"),
+        ({"grid": ["a.b=1e-999999..1e999999..1"]}, "1e-999999 is too large, or too small"),
+        ({"log": ["a.b=1..1e999999..3"]}, "1e999999 is too large"),
+        ({"random": ["a.b=1..1e999999"], "points": 3}, "1e999999 is too large"),
         ({"grid": ["a.b=4..16..0"]}, "the step is 0"),
         ({"grid": ["a.b=4..16..-1"]}, "do not lead from 4 to 16"),
         ({"grid": ["a.b=1..1e9..1"]}, "at most 100,000"),
@@ -136,10 +148,17 @@ def test_what_cannot_be_meant_is_said(design, words):
 def test_all_faults_of_a_design_are_told_at_once():
     """One fault a try: six tries for six slips."""
     with pytest.raises(ScenarioError) as caught:
-        written(grid=["a=4..16", "seeds=1"], log=["b=0..1..3"], random=["c=2..1"], points=3)
+        written(grid=["a=4..1", "seeds=1"], log=["b=0..1..3"], random=["c=2..1"], points=3)
     assert len(caught.value.faults) == 4
 
 
 def test_a_setting_of_a_block_may_hold_a_swept_part():
     """``--set backends.a.policy={...}`` and a sweep of one number in it are both meant."""
     assert written(grid=["a.b.c=1,2"], settings=["a.b={c: 3}"]).points == (("1",), ("2",))
+
+
+def test_a_hundred_thousand_values_are_read_at_once():
+    """Each value was sought among all before it: minutes before anything was checked."""
+    started_s = process_time()
+    assert len(axes.grid("a.b=1..100000").values) == 100_000
+    assert process_time() - started_s < 10.0

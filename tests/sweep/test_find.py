@@ -155,7 +155,7 @@ def test_each_variant_has_its_own_answer(podsim):
     assert [answer["variant"] for answer in answers] == ["round-robin", "least-loaded"]
     assert {answer["status"] for answer in answers} == {"always"}
     assert result.exit_code == 1
-    assert "every value meets it" in answers[0]["answer"]
+    assert "both ends meet it" in answers[0]["answer"]
 
 
 def test_ends_that_both_miss_are_shown_with_what_was_measured(podsim):
@@ -165,7 +165,7 @@ def test_ends_that_both_miss_are_shown_with_what_was_measured(podsim):
         *("--variant", "least-loaded", "--target", "ttft_s.p95 <= 1us"),
     )
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[-1].startswith("Answer: no value meets it: ")
+    assert result.stdout.splitlines()[-1].startswith("Answer: both ends miss it: ")
     assert " at 1 and " in result.stdout.splitlines()[-1]
     assert "least-loaded: backends.pods.replicas=1: ttft_s.p95" in result.stderr
 
@@ -211,6 +211,7 @@ def test_a_value_that_cannot_be_run_is_told(one_by_one):
         ("ttft_s.p96 <= 1", "did you mean 'ttft_s.p9"),
         ("ttft_s.p95 = 1", "must be a figure"),
         ("ttft_s.p95 <= fast", "must be a figure"),
+        ("ttft_s.p95 <= 1e999999999999999999999", "is too large"),
         ("ttft_s.p95 <= 3KiB", "is in s; got 3KiB"),
         ("slo_attainment >= 0.9", "needs objectives"),
         ("by_workload.nine.ttft_s.p95 <= 1", "no workload 'nine' here; known: eight"),
@@ -223,6 +224,71 @@ def test_a_target_that_cannot_be_judged_is_refused(one_by_one, target, words):
     with pytest.raises(UserError) as caught:
         sim.sweep.find(one_by_one, "backends.pods.replicas=1..4", target)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "figures", "words"),
+    [
+        ("by_workload.rare.ttft_s.p95 <= 1", {"by_workload.rare.requests": 0}, "no request of"),
+        ("pool.gpu.hold_s.p95 <= 9", {"pool.gpu.holds.waited": 0}, "no attempt had to wait"),
+        ("pool.gpu.swap_s.p95 <= 9", {"pool.gpu.members.large.loads": 0}, "no load began"),
+        (
+            "pool.gpu.members.large.swap_s.p95 <= 9",
+            {"pool.gpu.members.large.loads": 0, "pool.gpu.members.small.loads": 2},
+            "no load began",
+        ),
+        ("tpot_s.p95 <= 1", {"requests_completed": 8}, "no answer had a second token"),
+        ("stream_tokens_per_s.p50 >= 9", {"requests_completed": 8}, "no answer had a second"),
+        ("ttft_s.p95 <= 1", {"requests": 0}, "no request arrived"),
+    ],
+)
+def test_a_time_of_nothing_is_not_taken_for_one_that_is_too_long(target, figures, words):
+    """A pool for which nobody waits missed the target of waiting a second, and so did every
+    workload of which no request came: the search went the wrong way, or found no value at all.
+    """
+    aim = parse(target)
+    with pytest.raises(UserError, match=words):
+        aim.value({"requests": 8, aim.key: None, **figures})
+
+
+@pytest.mark.parametrize(
+    ("target", "figures"),
+    [
+        ("by_workload.rare.ttft_s.p95 <= 1", {"by_workload.rare.requests": 3}),
+        ("pool.gpu.hold_s.p95 <= 9", {"pool.gpu.holds.waited": 2}),
+        ("pool.gpu.swap_s.p95 <= 9", {"pool.gpu.members.large.loads": 1}),
+        ("pool.gpu.swap_s.p95 <= 9", {"pool.gpu.swap_failures.deadline": 1}),
+        ("pool.gpu.members.large.swap_s.p95 <= 9", {"pool.gpu.members.large.loads": 1}),
+        ("tpot_s.p95 <= 1", {"requests_completed": 0}),
+        ("ttft_s.p95 <= 1", {"requests_completed": 0}),
+    ],
+)
+def test_a_time_that_nobody_reached_misses(target, figures):
+    """A fleet that answers nobody would end the search for one that answers in time."""
+    aim = parse(target)
+    assert aim.value({"requests": 8, aim.key: None, **figures}) == inf
+
+
+def test_sessions_are_not_sought_where_there_are_none(podsim):
+    """Requests without sessions were said to miss any bound on the length of a session."""
+    result = podsim(
+        *("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..2"),
+        *("--target", "session_s.p95 <= 60"),
+    )
+    assert result.exit_code == 2
+    assert "session_s needs sessions" in result.stderr
+
+
+def test_a_null_says_where_it_was_met(podsim):
+    """After an hour of runs nobody would know at which value there was nothing to be seen."""
+    result = podsim(
+        *("find", "tiny.yaml", "--vary", "workloads.traffic.outputTokens=1..3"),
+        *("--target", "tpot_s.p95 <= 1", "--variant", "round-robin"),
+    )
+    assert result.exit_code == 2
+    assert "workloads.traffic.outputTokens=1, round-robin seed 7: target: tpot_s.p95 is null" in (
+        result.stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,13 @@ def in_group(group: int) -> list[int]:
     return found
 
 
-def stopped(started, folder: Path, number: signal.Signals) -> tuple[int, str]:
+def stopped(
+    started, folder: Path, number: signal.Signals, *options: str, send=os.kill
+) -> tuple[int, str]:
     """Start a sweep, send it a signal once two runs are kept, and wait for all its processes."""
-    child = started(*SWEEP, "--jobs", "2")
+    child = started(*SWEEP, "--jobs", "2", *options)
     wait_for(lambda: len(kept(folder)) >= 2 or child.poll() is not None)
-    child.send_signal(number)
+    send(child.pid, number)
     _, told = child.communicate(timeout=PATIENCE_S)
     wait_for(lambda: not in_group(child.pid))
     assert 2 <= len(kept(folder)) < RUNS
@@ -90,6 +92,16 @@ def test_a_killed_sweep_loses_no_finished_run_and_a_rerun_completes_it(
 def test_ctrl_c_ends_a_sweep_at_once_and_says_what_is_kept(started, folder):
     """Whoever interrupts would not know whether the night was for nothing."""
     code, told = stopped(started, folder, signal.SIGINT)
+    assert code == 130
+    assert "finished runs are kept; the same command makes the missing ones" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+def test_ctrl_c_at_a_terminal_is_heard_by_one_process(started, folder, executor):
+    """A terminal sends it to all of them: every worker of Dask printed its traceback."""
+    options = ("--executor", executor)
+    code, told = stopped(started, folder, signal.SIGINT, *options, send=os.killpg)
     assert code == 130
     assert "finished runs are kept; the same command makes the missing ones" in told
     assert "Traceback" not in told

@@ -135,9 +135,37 @@ def test_a_damaged_kept_run_is_made_anew(podsim, folder):
     before = only(folder).read_bytes()
     kept = sorted(folder.glob("results/sweeps/*/runs/*/*/*.json"))
     kept[0].write_text("{", encoding="utf-8")
-    kept[1].write_text("[]", encoding="utf-8")
+    kept[1].write_text("[" * 100_000, encoding="utf-8")
+    kept[2].write_text("[]", encoding="utf-8")
     again = podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2")
-    assert "6 of 8 runs are kept" in again.stderr
+    assert "5 of 8 runs are kept" in again.stderr
+    assert only(folder).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"figures": None},
+        {"figures": {}},
+        {"figures": {"nobody.knows": 1.0}},
+        {"figures": {"requests": "many"}},
+        {"warnings": "many"},
+        {"digest": 5},
+    ],
+)
+def test_a_kept_run_that_is_still_json_but_not_what_was_kept_is_made_anew(podsim, folder, changes):
+    """The sweep ended in a traceback, or the table had other figures without a word."""
+    grid = ("--grid", "backends.pods.replicas=1,2", "--seeds", "1")
+    podsim("sweep", "tiny.yaml", *grid)
+    before = only(folder).read_bytes()
+    place = min(folder.glob("results/sweeps/*/runs/*/*/*.json"))
+    place.write_text(json.dumps(json.loads(place.read_text()) | changes), encoding="utf-8")
+    again = podsim("sweep", "tiny.yaml", *grid)
+    assert again.exit_code == 0
+    assert "3 of 4 runs are kept" in again.stderr
+    assert "1 kept runs are of another podsim or another form of the scenario, or damaged" in (
+        again.stderr
+    )
     assert only(folder).read_bytes() == before
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sim.cli.stored import named_runs
+from sim.errors import UserError
 
 if TYPE_CHECKING:
     from sim.export.prometheus import Scraped
@@ -73,6 +74,7 @@ def command(
     runs = named_runs(run)
     if trace is not None and len(runs) > 1:
         raise click.UsageError(_which(runs))
+    _check_told_apart(runs, prometheus is not None)
     _check_places(prometheus, folder)
     document: dict[str, Any] = {"runs": [_named(each) for each in runs]}
     if prometheus is not None:
@@ -99,6 +101,19 @@ def _named(run: "StoredRun") -> dict[str, Any]:
         "seed": run.seed,
         "digest": run.digest,
     }
+
+
+def _check_told_apart(runs: Sequence["StoredRun"], by_labels: bool) -> None:
+    """Refuse runs of which one would stand in the place of another; labels know no hashes."""
+    first: dict[tuple[str, str, str, int], StoredRun] = {}
+    for run in runs:
+        place = "" if by_labels else run.scenario_hash
+        other = first.setdefault((run.scenario, place, run.variant, run.seed), run)
+        if other is not run:
+            raise UserError(
+                f"{other.path} and {run.path} would be one in what is written: they have the same "
+                f"scenario{'' if by_labels else ', hash'}, variant and seed; name one of them"
+            )
 
 
 def _check_places(prometheus: Path | None, folder: Path | None) -> None:

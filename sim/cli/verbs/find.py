@@ -78,7 +78,9 @@ def command(
     t interval are set against the target: it is met when all of the interval
     meets it, missed when none does. In between more seeds are tried, up to
     --max-seeds; what is still undecided then is said. A time that is null, since
-    too many requests had not got that far at the end, misses any target.
+    too many requests had not got that far at the end, misses any target; where
+    there was nothing to be timed, as holds of a pool that held nobody, the search
+    ends and says so.
 
     \b
     Exit codes beside those of podsim: 0 when every variant has its answer, 1

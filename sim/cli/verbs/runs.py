@@ -128,7 +128,8 @@ def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     """Remove stored runs, each as a whole, and the folders that are empty then.
 
     Runs that cannot be read any more are removed as well. A folder with files
-    that podsim has not written is refused, before anything is removed.
+    that podsim has not written is refused, before anything is removed; so are
+    runs that lie elsewhere, behind a link.
     """
     from sim.errors import UserError
 
@@ -161,19 +162,26 @@ def _is_terminal() -> bool:
 
 
 def _named(names: tuple[str, ...]) -> "tuple[list[StoredRun], list[Unreadable]]":
-    """All runs that are meant, each once; raises ``UserError`` for every name that means none."""
+    """All runs that are meant, each once.
+
+    Raises ``UserError`` for every name that means none, and every link below one.
+    """
     from sim.cli.stored import named_place
     from sim.errors import UserError
+    from sim.results.removal import link_to
 
     whole: dict[Path, StoredRun] = {}
     torn: dict[Path, Unreadable] = {}
     faults = []
     for name in names:
         try:
-            _, found = named_place(name)
+            place, found = named_place(name)
         except UserError as error:
             faults.append(str(error))
             continue
+        paths = [*(run.path for run in found.runs), *(each.path for each in found.unreadable)]
+        links = dict.fromkeys(link for path in paths if (link := link_to(path, place)))
+        faults += [f"{link} is a link to runs; name the folder that it leads to" for link in links]
         whole |= {run.path.resolve(): run for run in found.runs}
         torn |= {each.path.resolve(): each for each in found.unreadable}
     if faults:

@@ -26,9 +26,10 @@ DEFAULT_STORE = Path("results", "sweeps")
     "--grid",
     multiple=True,
     metavar="PATH=VALUES",
-    help="A range with its step, backends.qwen.replicas=4..16..2 or window.warmup=1m..10m..3m, or "
-    "a list, workloads.coding.agents=64,96,128 or 'backends.qwen.policy={kind: round-robin},"
-    "{kind: session-table}' (repeatable: every value with every other).",
+    help="A range with its step, backends.qwen.replicas=4..16..2 or window.warmup=1m..10m..3m "
+    "(1..32 goes by one), or a list, workloads.coding.agents=64,96,128 or "
+    "'backends.qwen.policy={kind: round-robin},{kind: session-table}' (repeatable: every value "
+    "with every other).",
 )
 @click.option(
     "--log",
