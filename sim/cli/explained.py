@@ -1,6 +1,6 @@
 """The text that ``podsim explain`` prints, from the documents of ``sim.explain.document``."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from sim.cli.table import GAP, side_by_side, wrapped
@@ -25,8 +25,11 @@ SHORT: Final = (
 """The columns of the table of the slowest, and the parts that each of them adds up."""
 
 
-def overview(documents: Sequence[Document], name: str) -> str:
-    """Runs side by side, their slowest requests one below the other, the longest TTFT first."""
+def overview(documents: Sequence[Document], folders: Mapping[str, str]) -> str:
+    """Runs side by side, their slowest requests one below the other, the longest TTFT first.
+
+    ``folders`` are those of the runs by variant, as a command line has them.
+    """
     stories = sorted(_stories(documents), key=lambda story: -story["ttft_s"])
     lines = [*_heading(documents), ""]
     for key, title in (("all", "mean over all"), ("slowest_5_percent", "mean over slowest 5 %")):
@@ -36,7 +39,8 @@ def overview(documents: Sequence[Document], name: str) -> str:
     if stories:
         lines += [*_slowest(stories, several), ""]
         lines += [*_conclusion(stories), *_legend(stories)]
-        lines.append(f"All about one of them: podsim explain {_place(name, stories[0], several)}")
+        slowest = f"{folders[stories[0]['variant']]} {stories[0]['request_id']}"
+        lines.append(f"All about one of them: podsim explain {slowest}")
     else:
         lines.append("No request of this window has a first token.")
     lines += _cautions(documents)
@@ -192,12 +196,6 @@ def _cautions(documents: Sequence[Document]) -> list[str]:
 
 def _run(document: Document) -> str:
     return f"{document['variant'] or document['scenario']}, seed {document['seed']}"
-
-
-def _place(name: str, story: Document, several: bool) -> str:
-    """How to call for one request."""
-    run = f"{name.rstrip('/')}/{story['variant']}/seed-{story['seed']}" if several else name
-    return f"{run} {story['request_id']}"
 
 
 # -- one request ----------------------------------------------------------------------------

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from sim.plots.placement import session_map, spills_by_reason
     from sim.plots.pods import kv_usage_over_time, load_over_time
     from sim.plots.pools import pool_timeline, residence
-    from sim.plots.saving import as_bytes, inline_svg
+    from sim.plots.saving import as_bytes
 
 __all__ = [
     "as_bytes",
     "hit_rate_over_time",
-    "inline_svg",
     "kv_usage_over_time",
     "load_over_time",
     "metric_by_variant",
@@ -43,7 +42,7 @@ _HOMES = {
     "placement": ("session_map", "spills_by_reason"),
     "pods": ("kv_usage_over_time", "load_over_time"),
     "pools": ("pool_timeline", "residence"),
-    "saving": ("as_bytes", "inline_svg"),
+    "saving": ("as_bytes",),
 }
 
 

@@ -22,6 +22,7 @@ from sim.plots.frames import (
 )
 from sim.plots.latency import MOST_SEEDS
 from sim.plots.timeaxis import shade_outside, time_axis
+from sim.results.arrow import Mask
 from sim.stats import Floats
 
 MOST_BINS: Final = 60
@@ -63,7 +64,10 @@ def hit_rate_over_time(
         if 1 < len(curves) <= MOST_SEEDS:
             for curve in curves:
                 ax.plot(middles_s, curve, **look.thin)
-        ax.plot(middles_s, mean_of(curves), label=shown(variant), **look.line())
+        mean = mean_of(curves)
+        ax.plot(middles_s, mean, label=shown(variant), **look.line())
+        alone = _alone(mean)
+        ax.plot(middles_s[alone], mean[alone], look.marker, color=look.colour, markersize=4.0)
     if not seeds:
         style.nothing(ax, "no request was admitted")
     shaded = shade_outside(ax, window_s, float(edges_s[-1]))
@@ -81,6 +85,12 @@ def hit_rate_over_time(
     )
     style.legend(ax)
     return ax
+
+
+def _alone(curve: Floats) -> Mask:
+    """The points that no line reaches, since nothing is known on either side."""
+    unknown: Mask = np.isnan(np.concatenate([[np.nan], curve, [np.nan]]))
+    return ~unknown[1:-1] & unknown[:-2] & unknown[2:]
 
 
 def _shares(admitted: pd.DataFrame, edges_s: Floats) -> Floats:

@@ -16,6 +16,8 @@ from sim.plots.names import FIGURES
 from sim.plots.placement import has_home, sessions_may_move, spills_by_reason
 from sim.plots.saving import Drawing
 
+NOT_FROM_0: Final = "scales cover the values and need not begin at 0"
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -80,7 +82,7 @@ def _metrics(material: Material, width_in: float) -> Figure:
     axes = [figure.add_subplot(len(keys), 1, at + 1) for at in range(len(keys))]
     seeds = max(draw_metric(ax, found[key], key, variants) for ax, key in zip(axes, keys))
     counted = f"mean and 95 % t interval of {seeds} seeds" if seeds > 1 else "one seed"
-    style.title(axes[0], "Variants side by side", counted)
+    style.title(axes[0], "Variants side by side", counted, NOT_FROM_0)
     return figure
 
 

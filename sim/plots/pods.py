@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from sim.plots import style
 from sim.plots.frames import Span, bin_edges, bin_sums, first_run, numbers, quotient
 from sim.plots.style import Notes
-from sim.plots.timeaxis import shade_outside, time_axis
+from sim.plots.timeaxis import mark_window, shade_outside, time_axis
 from sim.stats import Floats
 
 MOST_LINES: Final = 6
@@ -116,7 +116,7 @@ def draw_load(ax: Axes, rows: pd.DataFrame, window_s: Span | None, most: float) 
     if is_heat_map(rows):
         _heat_map(ax, load, most)
         style.dress(ax, time_axis(ax, 0.0, load.end_s), grid="none")
-        return Notes(shared=(load.told,))
+        return Notes(shared=(load.told, mark_window(ax, window_s, load.end_s)))
     waiting = polled(rows, "waiting")
     for at, (pod, look) in enumerate(style.looks(load.pods, style.PODS).items()):
         ax.plot(load.middles_s, load.values[at], label=pod, **look.line(1.7))

@@ -18,6 +18,8 @@ from sim.stats import Floats, present_at
 
 MOST_SWAPS: Final = 60
 """A timeline of more shows the beginning; stripes that are too thin say nothing."""
+IN_MEMORY: Final[dict[str, Any]] = {"facecolor": style.PARTS[0]}
+"""One look for all members, whom their rows tell apart: the legend can show it."""
 LOADING: Final[dict[str, Any]] = {"facecolor": "white", "edgecolor": "#8a8a8a", "hatch": "//////"}
 BAR: Final = (-0.36, 0.44)
 """Where in a row, and how high, a member's stays lie; those who wait for it are below."""
@@ -71,9 +73,9 @@ def draw_pool(
     swaps, held = pools[pools["kind"] == "swap"], pools[pools["kind"] == "hold"]
     start_s, stop_s = between_s
     times_s = _changes(held, between_s)
-    for row, (name, look) in enumerate(style.looks(members, style.PODS).items()):
+    for row, name in enumerate(members):
         mine = residence[residence["member"] == name]
-        _bars(ax, row, numbers(mine, "start_s"), numbers(mine, "end_s"), facecolor=look.colour)
+        _bars(ax, row, numbers(mine, "start_s"), numbers(mine, "end_s"), **IN_MEMORY)
         loads = swaps[(swaps["member"] == name) & swaps["load_s"].notna()]
         ends_s = np.nan_to_num(numbers(loads, "end_s"), nan=stop_s)
         _bars(ax, row, ends_s - numbers(loads, "load_s"), ends_s, **LOADING)
@@ -119,7 +121,7 @@ def excerpt(pools: pd.DataFrame, residence: pd.DataFrame, window_s: Span | None)
 def pool_patches() -> list[Patch]:
     """Entries for a legend."""
     return [
-        Patch(facecolor=style.PODS[0], label="in memory"),
+        Patch(label="in memory", **IN_MEMORY),
         Patch(label="loading", **LOADING),
         Patch(facecolor=style.INK, label="attempts held"),
     ]

@@ -1,8 +1,6 @@
 """Figures as bytes: the same figure, the same bytes, in every process."""
 
 import io
-import re
-from html import escape
 from typing import Any, Final, Literal
 
 import matplotlib
@@ -39,21 +37,3 @@ class Drawing(Figure):
 
     def _repr_svg_(self) -> str:
         return as_bytes(self).decode()
-
-
-def inline_svg(figure: Figure, name: str, about: str) -> str:
-    """A figure as an ``svg`` element for a page, as wide as its container.
-
-    Every id in it begins with ``name``, so that several figures can share a
-    page; ``about`` is what a screen reader says.
-    """
-    text = as_bytes(figure).decode()
-    text = text[text.index("<svg") :]
-    for element in ("metadata", "style"):  # a rule for * would hold for the whole page
-        text = re.sub(rf"<{element}\b.*?</{element}>", "", text, flags=re.DOTALL)
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
-    opening, rest = text.split(">", 1)
-    opening = re.sub(r' (?:width|height)="[^"]*"', "", opening)
-    label = escape(about, quote=True)
-    style = "width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"
-    return f'{opening} role="img" aria-label="{label}" style="{style}">{rest}'.strip()

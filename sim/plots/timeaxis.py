@@ -7,12 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from sim.plots.frames import Span
-from sim.plots.style import SHADE
+from sim.plots.style import INK, SHADE
 
 _UNITS: Final = ((14_400.0, 3_600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
 _STEPS: Final = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500)
 MOST_TICKS: Final = 7
 OUTSIDE_TOLD: Final = "grey: outside the measured window"
+EDGES_TOLD: Final = "black line: edge of the measured window"
 
 
 def time_axis(ax: Axes, start_s: float, end_s: float) -> str:
@@ -40,3 +41,14 @@ def shade_outside(ax: Axes, window_s: Span | None, end_s: float) -> str:
             ax.axvspan(start_s, stop_s, facecolor=SHADE, edgecolor="none", zorder=0)
             told = OUTSIDE_TOLD
     return told
+
+
+def mark_window(ax: Axes, window_s: Span | None, end_s: float) -> str:
+    """Lines where the measured window begins and ends, for axes that are coloured all over.
+
+    Returns the words that say so.
+    """
+    edges_s = [edge_s for edge_s in window_s or () if 0.0 < edge_s < end_s]
+    for edge_s in edges_s:
+        ax.axvline(edge_s, color=INK, linewidth=1.4)
+    return EDGES_TOLD if edges_s else ""

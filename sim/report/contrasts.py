@@ -1,6 +1,6 @@
 """What differs between variants: each beside the first one, judged over paired seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,7 +30,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One metric: the verdict on each variant, None where there is none."""
+    """One metric: the verdict on each variant, None where there is none.
+
+    Without verdicts it is the heading of those that follow.
+    """
 
     label: str
     verdicts: tuple[Verdict | None, ...]
@@ -90,12 +93,23 @@ def _beside(judge: Judge, first: str, names: Sequence[str], rows: Sequence[Row])
     columns = [judge.judged(first, name) for name in names]
     return Contrasts(
         tuple(map(judge.study.called, names)),
-        tuple(
-            Contrast(row.label.strip(), tuple(_verdict(column.get(row.key)) for column in columns))
-            for row in rows
-            if any(column[row.key].primary for column in columns if row.key in column)
-        ),
+        tuple(_rows(columns, rows)),
     )
+
+
+def _rows(columns: Sequence[Mapping[str, Judged]], rows: Sequence[Row]) -> Iterator[Contrast]:
+    """The primary metrics, those of a workload or a pool below its heading."""
+    heading = ""
+    for row in rows:
+        if not row.key:
+            heading = row.label
+        elif any(column[row.key].primary for column in columns if row.key in column):
+            if heading:
+                yield Contrast(heading, ())
+                heading = ""
+            yield Contrast(
+                row.label.strip(), tuple(_verdict(column.get(row.key)) for column in columns)
+            )
 
 
 def _verdict(judged: Judged | None) -> Verdict | None:

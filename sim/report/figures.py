@@ -133,7 +133,7 @@ def _of_all(study: Study, material: Material, comparison: Mapping[str, Any]) -> 
         findings.of_ttft(study, comparison),
         HEIGHT_IN + taller_in,
     )
-    if any(run.summary["prompt_cache_hit_ratio"] is not None for run in study.results):
+    if any(run.summary["prompt_cache_hit_ratio"] for run in study.results):
         yield _Sketch(
             "hits",
             "Prompt tokens found in the cache",

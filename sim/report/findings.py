@@ -76,9 +76,16 @@ def of_load(polls: Polls) -> str:
     """Which pods have most and least to do."""
     most = max(polls.pods, key=lambda pod: polls.pods[pod])
     least = min(polls.pods, key=lambda pod: polls.pods[pod])
-    said = f"{polls.pods[most]:.1f} requests are in flight on {most}"
-    if len(polls.pods) > 1:
-        said += f", the busiest pod, and {polls.pods[least]:.1f} on {least}, the least busy one"
+    high, low = _requests(polls.pods[most]), _requests(polls.pods[least])
+    if len(polls.pods) == 1:
+        said = f"{high} requests are in flight on {most}"
+    elif high == low:
+        said = f"{high} requests are in flight on each pod"
+    else:
+        said = (
+            f"{high} requests are in flight on {most}, the busiest pod, and {low} on {least}, the "
+            "least busy one"
+        )
     return f"On average over the window's polls, {said}; the highest poll is {polls.highest:,}."
 
 
@@ -87,7 +94,7 @@ def of_kv_usage(run: RunResult) -> str:
     usage = run.summary["kv_usage"]
     return (
         f"Requests hold {_share(usage['mean'])} of the KV blocks on average over all polls of the "
-        f"window, and less than {_share(usage['p95'])} in 95 % of them."
+        f"window, and at most {_share(usage['p95'])} in 95 % of them."
     )
 
 
@@ -161,10 +168,17 @@ def _by_variant(
         return values[known[0]] if known else "unknown"
     if len(names) <= FEW:
         return listed(f"{values.get(name, 'unknown')} ({study.called(name)})" for name in names)
+    if len(set(values.values())) == 1 and len(known) == len(names):
+        return f"{values[known[0]]} with every variant"
     low, high = (pick(known, key=lambda name: figures[name]["mean"]) for pick in (min, max))
     ends = f"{values[low]} ({study.called(low)}) to {values[high]} ({study.called(high)})"
     unknown = len(names) - len(known)
     return f"{ends}, unknown of {unknown} variants" if unknown else ends
+
+
+def _requests(mean: float) -> str:
+    """A mean of counts, with two digits where it is small."""
+    return f"{mean:.1f}" if mean >= 0.95 or mean == 0.0 else f"{mean:.2g}"
 
 
 def _share(value: float | None) -> str:

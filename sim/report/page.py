@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from sim.report.answers import Answer, answers, name_of
 from sim.report.contrasts import Contrasts, Judge, contrasts
 from sim.report.figures import Group, groups
-from sim.report.provenance import Made, Recipe, doubts, origins, recipe, runs_made
+from sim.report.provenance import Made, Recipe, doubts, file_warnings, origins, recipe, runs_made
 from sim.report.selection import Study, studies
 from sim.report.setup import Line, Settings, changed, lines
 from sim.results.comparison import compare_variants
@@ -133,6 +133,8 @@ def _replication(study: Study) -> str:
     seeds = list(study.seeds.values())
     if len(set(seeds)) == 1:
         return seeds_in_words(seeds[0])
+    if all(len(own) == 1 for own in seeds):
+        return "One run per variant, not all under the same seed"
     return "Means over the seeds of each variant ± half-width of the 95 % t interval"
 
 
@@ -204,6 +206,8 @@ def _method(study: Study) -> Iterator[str]:
 def _notices(study: Study) -> Iterator[Line]:
     for doubt in doubts(study):
         yield Line("All runs", doubt)
+    for warning in file_warnings(study):
+        yield Line("Scenario file", warning)
     for who, warning in alike_warnings(study.results):
         yield Line(who, warning)
     for workload, facts in input_facts(study.results):

@@ -89,6 +89,12 @@ def doubts(study: Study) -> Iterator[str]:
         )
 
 
+def file_warnings(study: Study) -> tuple[str, ...]:
+    """What was doubtful about the scenario file when it was read."""
+    noted = (run.manifest.get("scenario_warnings", ()) for run in study.stored)
+    return tuple(dict.fromkeys(str(warning) for warnings in noted for warning in warnings))
+
+
 def recipe(study: Study) -> Recipe:
     """The scenario as it was run, as a file in a link, and the command that runs it."""
     seeds = tuple(dict.fromkeys(seed for own in study.seeds.values() for seed in own))

@@ -1,6 +1,7 @@
 """Stored runs explained: by the command, from Python, and when they cannot be repeated."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,17 @@ def test_one_request_is_told_in_full(stored: Podsim) -> None:
     ]
     assert "by round-robin: placed" in blocks[0]
     assert "sent here" in blocks[0]
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny/round-robin", "tiny/round-robin/seed-7"])
+def test_the_request_to_ask_for_next_can_be_asked_for(stored: Podsim, name: str) -> None:
+    """Of a variant with several seeds the last line named a command that is refused."""
+    last = stored("explain", name, "--slowest", 1).stdout.splitlines()[-1]
+    command = shlex.split(last.removeprefix("All about one of them: "))
+    assert command[:2] == ["podsim", "explain"]
+    result = stored(*command[1:])
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"request {command[3]} ")
 
 
 def test_output_does_not_depend_on_jobs(stored: Podsim) -> None:

@@ -60,3 +60,12 @@ def test_few_placements_make_a_readable_figure(rows):
     check_readable(ax.figure)
     admitted = [row for row in rows if row[3] is not None]
     assert ("no request was admitted" in words(ax)) == (not admitted)
+
+
+def test_a_share_between_nothings_is_a_dot():
+    """A line needs two points beside each other: of a quiet cluster nothing was to be seen."""
+    rows = [(0, 1.5, 100, 40, "new", None), *((at, at + 0.5, 100, 0, "new", None) for at in (3, 4))]
+    ax = hit_rate_over_time(placements(rows))
+    (dots,) = [each for each in ax.lines if each.get_linestyle() == "None"]
+    assert dots.get_xydata().tolist() == [[1.5, 0.4]]
+    assert dots.get_marker() == "o"

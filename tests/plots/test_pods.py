@@ -95,3 +95,13 @@ def test_few_polls_make_a_readable_figure(draw, values):
     ax = draw(polls(values))
     check_readable(ax.figure)
     assert ("no pod was polled" in words(ax)) == (values == [])
+
+
+def test_the_window_is_marked_on_a_heat_map():
+    """The rush of the warm-up, darkest of all, looked as if it had been measured."""
+    rows = polls([[1.0] * 30 for _ in range(MOST_LINES + 1)])
+    ax = load_over_time(rows, window_s=(10.0, 25.0))
+    assert [line.get_xdata()[0] for line in ax.lines] == [10.0, 25.0]
+    assert "black line: edge of the measured window" in " ".join(words(ax).split())
+    whole = load_over_time(rows, window_s=(0.0, float("inf")))
+    assert not whole.lines and "black line" not in words(whole)

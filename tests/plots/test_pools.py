@@ -2,8 +2,9 @@
 
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgba
 
-from sim.plots import pool_timeline, residence
+from sim.plots import pool_timeline, residence, style
 from sim.plots.pools import MOST_SWAPS, excerpt, most_held
 from tests.plots.tables import check_readable, legend_of, words
 from tests.results.builders import pooled_facts, pooled_run
@@ -95,3 +96,12 @@ def test_an_empty_pool_is_said_to_be_none(desk):
     ax = pool_timeline(*(frame.iloc[:0] for frame in desk))
     assert "no pool" in words(ax)
     check_readable(ax.figure)
+
+
+def test_the_legend_shows_the_colour_that_the_bars_have(desk):
+    """Each member had a colour of its own, and "in memory" that of the first alone."""
+    ax = pool_timeline(*desk, members=["a", "b"], between_s=(0.0, 110.0))
+    (patch,) = [each for each in ax.get_legend().legend_handles if each.get_label() == "in memory"]
+    plain = [bars for bars in ax.collections if bars.get_paths() and not bars.get_hatch()]
+    colours = {tuple(bars.get_facecolor()[0]) for bars in plain} - {to_rgba(style.INK)}
+    assert colours == {patch.get_facecolor()}

@@ -2,14 +2,12 @@
 
 import hashlib
 import os
-import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from sim.plots import as_bytes, inline_svg, load_over_time, ttft_cdf
+from sim.plots import as_bytes, load_over_time, ttft_cdf
 from tests.plots.tables import polls, requests
 
 PROGRAM = """
@@ -70,20 +68,3 @@ def test_words_stay_words():
     assert b">time to first token, s (log scale)</text>" in as_bytes(
         ttft_cdf(requests([1.0])).figure
     )
-
-
-def test_inline_figures_share_a_page():
-    """Two figures would use each other's clip paths, or a style would reach the whole page."""
-    heat = load_over_time(polls([[1.0] * 5] * 8)).figure
-    texts = [inline_svg(heat, name, 'load of "eight" pods') for name in ("a", "b")]
-    ids = [set(re.findall(r'\bid="([^"]*)"', text)) for text in texts]
-    assert ids[0] and not ids[0] & ids[1]
-    for text, known in zip(texts, ids):
-        root = ElementTree.fromstring(text)
-        used = set(re.findall(r'href="#([^"]*)"', text)) | set(re.findall(r"url\(#([^)]*)\)", text))
-        assert used and used <= known
-        assert root.get("role") == "img"
-        assert root.get("aria-label") == 'load of "eight" pods'
-        assert root.get("width") is None and root.get("viewBox")
-        assert "<style" not in text and "<metadata" not in text
-        assert 'href="data:image/png' in text  # an image is no reference

@@ -121,6 +121,7 @@ def open_browser(folder: Path) -> Iterator[Browser]:
         options.add_argument(option)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     chromium = webdriver.Chrome(options=options, service=Service(driver))
+    chromium.get("about:blank")  # or the page of a new tab would go on asking for its own files
     try:
         yield Browser(chromium, folder)
     finally:

@@ -84,7 +84,7 @@ def test_two_scenarios_and_all_that_is_folded_fit_as_well(
     assert browser.ask("overlappingWords") == []
     assert browser.ask("smallText", LEAST_TEXT_PX) == []
     ids = [each["id"] for each in browser.ask("figures")]
-    card = ["s1-ttft", "s1-hits", "s1-load-1", "s1-kv-1", "s1-pool-1-1"]
+    card = ["s1-ttft", "s1-load-1", "s1-kv-1", "s1-pool-1-1"]
     shop = [f"s2-{name}" for name in ("ttft", "hits", "spills", "load-1", "kv-1", "sessions-1")]
     assert ids == card + shop
 
@@ -117,3 +117,20 @@ def test_on_paper_nothing_is_cut_and_nothing_is_dark(browser: Browser, both_page
     assert browser.ask("paper") == "rgb(255, 255, 255)"
     assert browser.ask("faintText", LEAST_CONTRAST) == []
     assert pdf_pages(browser.pdf()) > 2
+
+
+@pytest.mark.parametrize(("width", "media"), [(1280, "screen"), (PAPER, "print")])
+def test_long_terms_leave_room_for_what_they_mean(
+    browser: Browser, both_page: str, width: int, media: str
+):
+    """A definition that many figures share took all the width for their names, and filled seventeen
+    sheets with columns one word wide.
+    """
+    names = ", ".join(f"errors of workload-{number}" for number in range(9))
+    browser.show(both_page.replace("<dt>TTFT p50</dt>", f"<dt>{names}</dt>"), width, media=media)
+    browser.open_details()
+    narrowest = browser.driver.execute_script(
+        "return Math.min(...[...document.querySelectorAll('dl.setup dd')].map("
+        "said => said.offsetWidth / said.parentElement.offsetWidth))"
+    )
+    assert narrowest > 0.5

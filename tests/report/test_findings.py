@@ -14,7 +14,7 @@ from sim.report.contrasts import Judge, contrasts
 from sim.report.selection import Study
 from sim.results.comparison import compare_variants
 from sim.results.result import RunResult
-from sim.results.shown import shown
+from sim.results.shown import Row, shown, wait
 from sim.results.stored import StoredRun
 from tests.results.builders import Book, facts, pooled_run
 
@@ -117,6 +117,23 @@ def test_verdicts_need_two_seeds_and_two_variants():
         assert contrasts(Judge(found), rows) == ()
 
 
+def test_verdicts_say_of_whose_requests_they_are():
+    """Four rows called "TTFT p95, s" stood below each other, and none said of which workload."""
+    found = study({"a": {1: 1.0, 2: 2.0}, "b": {1: 2.0, 2: 4.0}})
+    rows = [
+        wait("TTFT p50", "ttft_s.p50", 2),
+        *(Row("workload chat"), wait("  TTFT p95", "ttft_s.p95", 2)),
+        *(Row("rule of no primary metric"), Row("  preemptions", "preemptions")),
+        *(Row("pool card"), wait("  hold p95", "ttft_s.p95", 2)),
+    ]
+    (table,) = contrasts(Judge(found), rows)
+    assert [(row.label, bool(row.verdicts)) for row in table.rows] == [
+        ("TTFT p50, s", True),
+        *(("workload chat", False), ("TTFT p95, s", True)),
+        *(("pool card", False), ("hold p95, s", True)),
+    ]
+
+
 def test_verdicts_on_many_variants_stand_in_several_tables():
     """Nine variants would run off the paper."""
     found = study({f"v{at}": {1: 1.0 + at, 2: 1.1 + at, 3: 1.0 + at} for at in range(7)})
@@ -131,6 +148,9 @@ def test_of_many_variants_a_sentence_names_the_ends():
     found = study({f"v{at}": {1: 1.0 + at} for at in range(5)})
     said = findings.of_ttft(found, compare_variants(found.results))
     assert said.endswith("95 % within 1.00 s (v0) to 5.00 s (v4).")
+    alike = study({f"v{at}": {1: 1.0} for at in range(5)})
+    said = findings.of_ttft(alike, compare_variants(alike.results))
+    assert said.endswith("95 % within 1.00 s with every variant.")  # not 1.00 (v0) to 1.00 (v0)
 
 
 def test_names_are_listed_as_in_a_sentence():
@@ -183,6 +203,26 @@ def test_load_is_averaged_over_the_polls_of_the_window():
         "1.5 on a, the least busy one; the highest poll is 6."
     )
     assert findings.Polls.of(rows, (5.0, 9.0)).pods == {}
+
+
+def test_a_load_of_little_or_the_same_everywhere_is_said_as_such():
+    """A pool that is rarely asked had "0.0" on its busiest and on its least busy pod; of equal pods
+    one was both.
+    """
+    little = findings.of_load(findings.Polls({"a": 0.0242, "b": 0.0}, 4))
+    assert "0.024 requests are in flight on a, the busiest pod, and 0.0 on b" in little
+    same = findings.of_load(findings.Polls({"a": 2.0, "b": 2.0}, 3))
+    assert "2.0 requests are in flight on each pod; the highest" in same
+    alone = findings.of_load(findings.Polls({"a": 1.96}, 3))
+    assert "2.0 requests are in flight on a; the highest" in alone
+
+
+def test_a_cache_that_is_never_used_is_not_used_less_than_that():
+    """The p95 of polls that are all 0 said "less than 0.0 %"."""
+    run = pooled_run()
+    summary = {**run.summary, "kv_usage": {"mean": 0.0, "p95": 0.0}}
+    said = findings.of_kv_usage(replace(run, summary=summary))
+    assert said.endswith("and at most 0.0 % in 95 % of them.")
 
 
 def test_a_pool_is_summed_up():

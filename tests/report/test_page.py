@@ -10,6 +10,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from sim.cli import main
+from sim.report.page import report
 from sim.results.comparison import compare_variants
 from sim.results.shown import shown
 from sim.results.stored import StoredRun
@@ -178,3 +179,22 @@ def test_the_same_runs_give_the_same_bytes(card: Stored, card_page: str, tmp_pat
         check=True,
     )
     assert page.read_text("utf-8") == card_page
+
+
+def test_doubts_about_the_scenario_file_are_notices(card: Stored):
+    """A run said on the terminal that the file is doubtful, and its report did not."""
+    (run, *_) = card
+    doubtful = StoredRun(
+        run.path, {**run.manifest, "scenario_warnings": ["card.yaml:3: <b>odd</b>"]}
+    )
+    said = text_of(report([doubtful, *card[1:]]))
+    assert said.count("Scenario file: card.yaml:3: <b>odd</b>") == 1
+
+
+def test_one_seed_each_has_no_intervals_whichever_it_is(shop: Stored):
+    """The heading spoke of means and intervals, the text below of neither."""
+    first, second = [run for run in shop if run.variant != shop[0].variant][:1], shop[1:2]
+    assert first[0].seed != second[0].seed
+    said = text_of(report([*first, *second]))
+    assert "One run per variant, not all under the same seed." in said
+    assert "± half-width" not in said

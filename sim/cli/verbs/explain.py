@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,7 +58,8 @@ def command(
         return
     from sim.cli.explained import one_by_one, overview
 
-    click.echo(one_by_one(documents) if requests else overview(documents, run))
+    folders = {each.variant: quote(str(each.path)) for each in runs}
+    click.echo(one_by_one(documents) if requests else overview(documents, folders))
 
 
 def _keep_slowest(documents: list[dict[str, Any]], number: int) -> None:
