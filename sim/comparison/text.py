@@ -67,9 +67,13 @@ def _paired(comparison: Comparison, everything: bool) -> Iterator[str]:
 def _rows(shown: Sequence[Judged]) -> Iterator[list[str]]:
     """A row for each metric, below its variant; those that decide nothing apart."""
     several = len({each.variant for each in shown}) > 1
+    both = len({each.primary for each in shown}) > 1
     for variant, primary in dict.fromkeys((each.variant, each.primary) for each in shown):
         heading = [called(variant)] if several else []
-        heading += [] if primary else ["metrics that decide nothing"]
+        if not primary:
+            heading.append("metrics that decide nothing")
+        elif both:
+            heading.append("primary metrics")
         if heading:
             yield [", ".join(heading)]
         for each in shown:

@@ -86,15 +86,18 @@ def remark(judged: Judged) -> str:
 
 
 def worth_a_row(comparison: Comparison, everything: bool = False) -> list[Judged]:
-    """The primary metrics, and those others of which there is something to say.
+    """The primary metrics, and below them those others of which there is something to say.
 
-    Of identical variants there is not. With ``everything`` all of them.
+    Of identical variants there is not. With ``everything`` all of them. Variant
+    by variant.
     """
-    return [
+    shown = [
         each
         for each in comparison.judged
         if everything or (each.primary and each.verdict != "identical") or each.verdict not in QUIET
     ]
+    variants = list(dict.fromkeys(each.variant for each in shown))
+    return sorted(shown, key=lambda each: (variants.index(each.variant), not each.primary))
 
 
 def identical_variants(comparison: Comparison) -> list[str]:

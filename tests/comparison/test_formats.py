@@ -77,6 +77,7 @@ worse: primary metrics: 2 worse, 1 not comparable, 1 inconclusive, 1 better, 1 s
     seeds from 1 to 5: nothing there to measure)
 
                            base      new    change          interval  margin  seeds  verdict
+primary metrics
   error_ratio                 0     0.01     +0.01    [+0.01, +0.01]              5  worse
   ttft_s.p50                  1        1       0 %            [0, 0]     5 %      5  same
   ttft_s.p95                  1    1.503   +50.3 %    [+50.0, +50.6]     5 %      5  worse
@@ -92,6 +93,48 @@ Differences new - base, seed by seed, with t intervals that hold for all primary
 scenario together (95 %, Holm). A percentile is compared run by run; its mean over seeds is not the
 percentile of all requests."""  # noqa: E501
     )
+
+
+def unsorted(*variants: str) -> Report:
+    """A figure that decides nothing before and behind a primary one, all of them twice as good."""
+    values = {"queue_s.p95": 1.0, "ttft_s.p95": 1.0, "queue_s.p99": 1.0}
+    olds = [base(*each_seed(4, lambda seed: values), variant=name) for name in variants]
+    halves = {key: value / 2 for key, value in values.items()}
+    news = [side(*each_seed(4, lambda seed: halves), variant=name) for name in variants]
+    old, new = (
+        Side(label, "small", tuple(run for each in sides for run in each.runs))
+        for label, sides in (("base", olds), ("new", news))
+    )
+    return report("base", "new", [old], [new])
+
+
+def test_primary_metrics_stand_first() -> None:
+    """What decides nothing led the table, and the primary metrics followed without a heading."""
+    lines = text.render(unsorted("ring")).splitlines()
+    assert [line.split("  ")[0] or line.split()[0] for line in lines[4:9]] == [
+        "primary metrics",
+        "ttft_s.p95",
+        "metrics that decide nothing",
+        "queue_s.p95",
+        "queue_s.p99",
+    ]
+    lines = text.render(unsorted("ring", "table")).splitlines()
+    assert [line for line in lines if line.startswith(("ring", "table"))] == [
+        "ring, primary metrics",
+        "ring, metrics that decide nothing",
+        "table, primary metrics",
+        "table, metrics that decide nothing",
+    ]
+
+
+def test_primary_metrics_stand_first_in_markdown() -> None:
+    """The table of a pull request began with what decides nothing."""
+    rows = markdown.render(unsorted("ring", "table")).splitlines()
+    assert [row.split(" | ")[1] for row in rows if row.startswith(("| ring", "| table"))] == [
+        "ttft\\_s.p95",
+        "queue\\_s.p95 (decides nothing)",
+        "queue\\_s.p99 (decides nothing)",
+    ] * 2
 
 
 def test_everything_is_every_metric() -> None:
