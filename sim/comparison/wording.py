@@ -43,15 +43,14 @@ def change(judged: Judged) -> str:
     """The mean change: in percent of the base, or in the metric's unit from a base of zero."""
     if judged.change is None:
         return ""
-    return _signed(judged.change * _scale(judged)) + _measure(judged)
+    return _shown(judged, judged.change) + _measure(judged)
 
 
 def interval(judged: Judged) -> str:
     """The interval of the change, in the same measure; empty when there is none."""
     if judged.low is None or judged.high is None:
         return ""
-    low, high = (_signed(end * _scale(judged)) for end in (judged.low, judged.high))
-    return f"[{low}, {high}]"
+    return f"[{_shown(judged, judged.low)}, {_shown(judged, judged.high)}]"
 
 
 def margin(judged: Judged) -> str:
@@ -235,6 +234,14 @@ def _scale(judged: Judged) -> float:
 
 def _measure(judged: Judged) -> str:
     return " %" if judged.relative else ""
+
+
+def _shown(judged: Judged, difference: float) -> str:
+    """A difference in the measure of the change; what rounding may make is none.
+
+    No metric has a unit of which so little would be anything.
+    """
+    return _signed(0.0 if abs(difference) <= ROUNDING else difference * _scale(judged))
 
 
 def _signed(value: float) -> str:

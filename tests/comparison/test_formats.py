@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from sim.comparison import document, junit, markdown, text
+from sim.comparison import document, junit, markdown, text, wording
 from sim.comparison.exact import Cell, ExactComparison, ExactRun, Figure
 from sim.comparison.report import Report, report
 from sim.comparison.sides import Side
+from sim.comparison.verdict import Comparison
 from tests.comparison.harness import base, each_seed, side
 
 NASTY = "a|b <i>\"&' *x* `y` \x00\x1b[31m\ud800"
@@ -135,6 +136,22 @@ def test_primary_metrics_stand_first_in_markdown() -> None:
         "queue\\_s.p95 (decides nothing)",
         "queue\\_s.p99 (decides nothing)",
     ] * 2
+
+
+@pytest.mark.parametrize(("before", "shown"), [(1.0, "0 %"), (0.0, "0")])
+def test_rounding_is_no_change(before: float, shown: str) -> None:
+    """Another order of summation was shown as a change of +2.2e-11 % [+2.1e-11, +2.2e-11]."""
+    old = base(*each_seed(4, lambda seed: {"ttft_s.p95": before}))
+    new = side(*each_seed(4, lambda seed: {"ttft_s.p95": before + 2e-13 + 1e-15 * seed}))
+    found = report("base", "new", [old], [new])
+    (comparison,) = found.comparisons
+    assert isinstance(comparison, Comparison)
+    (judged,) = comparison.judged
+    assert judged.change
+    assert (wording.change(judged), wording.interval(judged)) == (shown, "[0, 0]")
+    small = replace(judged, change=2e-9, low=1e-9, high=3e-9)
+    assert wording.change(small).startswith("+2e-")
+    assert wording.interval(small).startswith("[0, +3e-")
 
 
 def test_everything_is_every_metric() -> None:
