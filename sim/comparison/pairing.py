@@ -13,6 +13,10 @@ MOST_SETTINGS: Final = 3
 MOST_WORDS: Final = 40
 """Characters of a setting's value that are shown."""
 
+ACROSS: Final = (
+    "--across compares scenarios that differ, on your word that both have the same workload"
+)
+
 Runs: TypeAlias = tuple[tuple[Figures, Figures], ...]
 
 
@@ -52,6 +56,7 @@ def paired(base: Side, new: Side, across: bool = False) -> Paired:
     pairs: list[Pair] = []
     unpaired: list[Unpaired] = []
     notes: list[str] = []
+    differ = False
     names = _names(base, new)
     for old, young in names:
         before, after = base.of(old), new.of(young)
@@ -66,6 +71,7 @@ def paired(base: Side, new: Side, across: bool = False) -> Paired:
             )
         else:
             reason = "" if across else _not_comparable(base.label, new.label, runs, old == young)
+            differ = differ or bool(reason)
         if reason:
             unpaired.append(Unpaired(name, reason))
         else:
@@ -78,6 +84,7 @@ def paired(base: Side, new: Side, across: bool = False) -> Paired:
         for variant in new.variants
         if variant in fresh
     ]
+    notes += [ACROSS] if differ else []
     return Paired(tuple(pairs), tuple(unpaired), tuple(notes))
 
 

@@ -63,7 +63,9 @@ def report(
     return Report(base, new, tuple(comparisons), notes)
 
 
-def variants_report(label: str, sides: Sequence[Side], *, exact: bool = False) -> Report:
+def variants_report(
+    label: str, sides: Sequence[Side], *, exact: bool = False, across: bool = False
+) -> Report:
     """Compare the variants of each scenario with its first one.
 
     A scenario with a single variant is incomparable: there is nothing beside it.
@@ -75,7 +77,7 @@ def variants_report(label: str, sides: Sequence[Side], *, exact: bool = False) -
             Side(variant, side.scenario, tuple(side.of(variant).values()))
             for variant in side.variants
         )
-        comparisons += [judge(first, other) for other in others]
+        comparisons += [judge(first, other, across=across) for other in others]
         if not others:
             kind = ExactComparison if exact else Comparison
             reason = "it has one variant only; name a second set of runs to compare with"

@@ -56,6 +56,20 @@ def test_another_scenario_is_exit_code_3(podsim: Podsim) -> None:
     )
 
 
+def test_scenarios_that_differ_name_the_next_step(podsim: Podsim) -> None:
+    """Settings that differ were named, and the option that compares nevertheless was not."""
+    for options in ((), ("--exact",), ("--format", "markdown")):
+        told = podsim("compare", "base", "slow", *options).output
+        assert told.count("note: --across compares scenarios that differ") == 1
+        assert "--across" not in podsim("compare", "base", "slow", "--across", *options).output
+    assert "--across" not in podsim("compare", "base", "again").output
+    shutil.rmtree(folder("slow") / "one")
+    shutil.rmtree(folder("base") / "two")
+    shutil.copytree(folder("slow") / "two", folder("base") / "two")
+    assert "note: --across" in podsim("compare", "base").output
+    assert podsim("compare", "base", "--across").exit_code != 3
+
+
 def test_worse_wins_over_not_comparable(podsim: Podsim) -> None:
     """A regression would be reported as a matter of bookkeeping."""
     shutil.rmtree(folder("slow") / "one")

@@ -83,7 +83,7 @@ def command(
         raise click.UsageError(f"--json prints JSON, --format {form} does not: give only one")
     bases = named_sides(base)
     if new is None:
-        found = variants_report(base, bases, exact=exact)
+        found = variants_report(base, bases, exact=exact, across=across)
     else:
         found = report(base, new, bases, named_sides(new), exact=exact, across=across)
     for path in outputs:
