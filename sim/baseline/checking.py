@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from sim.baseline.folders import USUAL, Folders
 from sim.baseline.kept import Baseline
 from sim.baseline.making import measured
 from sim.comparison.paired import compare
@@ -21,34 +22,35 @@ def check(
     baseline: Baseline | None,
     scenarios: ScenarioSet,
     *,
+    folders: Folders = USUAL,
     jobs: int = 1,
     progress: Callable[[Progress], None] | None = None,
 ) -> Comparison:
     """Run what of a scenario its baseline holds, and compare.
 
     What the baseline does not hold, or of another scenario than today's, is not
-    run: it is unpaired, or the reason why nothing is compared. Raises
-    ``InvariantError`` and ``WorkerError`` as ``sim.runner.run_set``.
+    run: it is unpaired, or the reason why nothing is compared. ``folders`` are
+    where both lie. Raises ``InvariantError`` and ``WorkerError`` as
+    ``sim.runner.run_set``.
     """
     name = scenarios.name
+    then = folders.update(name)
     if baseline is None:
-        return _refused(name, f"it has no baseline yet: {update(name)}")
+        return _refused(name, f"it has no baseline yet: {then}")
     if baseline.seeds != scenarios.seeds:
         seeds = f"{_listed(scenarios.seeds)}, in the baseline {_listed(baseline.seeds)}"
-        return _refused(name, f"its seeds are {seeds}: {update(name)}")
-    edited = _edited(baseline, scenarios)
+        return _refused(name, f"its seeds are {seeds}: {then}")
+    edited = _edited(baseline, scenarios, then)
     left_out = {each.variant for each in edited}
     same = [each.variant for each in scenarios.variants if each.variant not in left_out]
     if not same:
-        return replace(
-            _refused(name, f"every variant has changed: {update(name)}"), unpaired=edited
-        )
+        return replace(_refused(name, f"every variant has changed: {then}"), unpaired=edited)
     now = measured(scenarios.variant(same), jobs=jobs, progress=progress)
     compared = compare(baseline.part(same).side(BASE), now.side(NEW))
     return replace(
         compared,
         unpaired=(*compared.unpaired, *edited),
-        notes=(*compared.notes, *_out_of_date(compared)),
+        notes=(*compared.notes, *_out_of_date(compared, then)),
     )
 
 
@@ -65,23 +67,18 @@ def checked(comparisons: Sequence[Comparison], stale: Sequence[Path], scenarios:
     return Report(BASE, NEW, (*comparisons, *orphans), title="podsim baseline check")
 
 
-def update(scenario: str) -> str:
-    """The command that keeps today's results of a scenario."""
-    return f"podsim baseline update {scenario}"
-
-
 def _refused(scenario: str, reason: str) -> Comparison:
     return Comparison(BASE, NEW, scenario, (), reason=reason)
 
 
-def _out_of_date(comparison: Comparison) -> Iterator[str]:
+def _out_of_date(comparison: Comparison, then: str) -> Iterator[str]:
     """A word about figures that are within the margins and yet not those of the baseline."""
     if comparison.verdict != "worse" and comparison.identical < comparison.pairs:
-        yield f"the baseline is out of date; {update(comparison.scenario)} keeps today's figures"
+        yield f"the baseline is out of date; {then} keeps today's figures"
 
 
-def _edited(baseline: Baseline, scenarios: ScenarioSet) -> tuple[Unpaired, ...]:
-    """The variants that are not what they were when the baseline was made, and why."""
+def _edited(baseline: Baseline, scenarios: ScenarioSet, then: str) -> tuple[Unpaired, ...]:
+    """The variants that are not what they were when the baseline was made, why, and what then."""
     hashes = {
         each.variant: scenarios.variant_hash(at) for at, each in enumerate(scenarios.variants)
     }
@@ -94,7 +91,6 @@ def _edited(baseline: Baseline, scenarios: ScenarioSet) -> tuple[Unpaired, ...]:
         if held.get(name) != variant_hash
     }
     reasons |= {name: "it is only in the baseline" for name in held if name not in hashes}
-    then = update(scenarios.name)
     return tuple(Unpaired(name, f"{reason}: {then}") for name, reason in reasons.items())
 
 

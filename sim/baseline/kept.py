@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sim.baseline.folders import USUAL, Folders
 from sim.comparison.sides import Figures, Side
 from sim.errors import UserError
 from sim.results.comparison import figure_keys, figure_value
@@ -93,10 +94,10 @@ def kept(scenarios: ScenarioSet, results: Sequence[RunResult]) -> Baseline:
     return Baseline(scenarios.name, seeds, variants, _versions())
 
 
-def read_baseline(text: str, source: str) -> Baseline:
+def read_baseline(text: str, source: str, folders: Folders = USUAL) -> Baseline:
     """The baseline in a file's text; raises ``UserError`` when it cannot be one.
 
-    ``source`` is what the file is called in the message.
+    ``source`` is what the file is called in the message, ``folders`` are where it lies.
     """
     try:
         document = json.loads(text, parse_constant=_no_constant)
@@ -115,7 +116,7 @@ def read_baseline(text: str, source: str) -> Baseline:
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise UserError(f"{source}: cannot read a baseline from it: {reason}") from error
-    _check_lengths(baseline, source)
+    _check_lengths(baseline, source, folders)
     return baseline
 
 
@@ -199,12 +200,12 @@ def _no_constant(word: str) -> float:
     raise ValueError(f"a figure is a number or null; got {word}")
 
 
-def _check_lengths(baseline: Baseline, source: str) -> None:
+def _check_lengths(baseline: Baseline, source: str, folders: Folders) -> None:
     seeds = len(baseline.seeds)
     for variant in baseline.variants:
         for key, values in {"digests": variant.digests, **variant.figures}.items():
             if len(values) != seeds:
                 raise UserError(
                     f"{source}: {variant.name}: {key} has {len(values)} values for {seeds} seeds; "
-                    "podsim baseline update writes it anew"
+                    f"{folders.update(baseline.scenario)} writes it anew"
                 )

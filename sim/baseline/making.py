@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from sim.baseline.folders import USUAL, Folders
 from sim.baseline.kept import Baseline, kept, read_baseline
 from sim.errors import UserError
 from sim.results.unfinished import write_whole
@@ -24,8 +25,8 @@ def measured(
     return kept(scenarios, runs.runs)
 
 
-def stored(file: Path) -> Baseline | None:
-    """The baseline in a file, None when there is no such file.
+def stored(file: Path, folders: Folders = USUAL) -> Baseline | None:
+    """The baseline in a file of these folders, None when there is no such file.
 
     Raises ``UserError`` when it cannot be read.
     """
@@ -36,7 +37,7 @@ def stored(file: Path) -> Baseline | None:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{file}: cannot read a baseline from it: {reason}") from error
-    baseline = read_baseline(text, str(file))
+    baseline = read_baseline(text, str(file), folders)
     if baseline.scenario != file.stem:
         raise UserError(
             f"{file}: this is the baseline of {baseline.scenario}; a baseline is called as its "

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sim.baseline.checking import update
+from sim.baseline.folders import USUAL, Folders
 from sim.comparison import wording
 from sim.comparison.pairing import called
 from sim.comparison.report import Report
 from sim.comparison.verdict import SEVERITY, Comparison, Judged, Verdict
 
 
-def render(report: Report) -> str:
+def render(report: Report, folders: Folders = USUAL) -> str:
     """The check, scenario by scenario in the order of the report; then what to do about it."""
     comparisons = [each for each in report.comparisons if isinstance(each, Comparison)]
     lines = [line for each in comparisons for line in _scenario(each)]
-    return "\n".join([*lines, *_advice(comparisons)])
+    return "\n".join([*lines, *_advice(comparisons, folders)])
 
 
 def _scenario(comparison: Comparison) -> Iterator[str]:
@@ -60,8 +60,8 @@ def _sentence(judged: Judged) -> str:
     return f"{said}; margin {wording.margin(judged)}" if wording.margin(judged) else said
 
 
-def _advice(comparisons: list[Comparison]) -> Iterator[str]:
+def _advice(comparisons: list[Comparison], folders: Folders) -> Iterator[str]:
     """What to do when something got worse on purpose."""
-    names = " ".join(each.scenario for each in comparisons if each.verdict == "worse")
+    names = [each.scenario for each in comparisons if each.verdict == "worse"]
     if names:
-        yield f"If it is meant to be worse, keep it and say why: {update(names)}"
+        yield f"If it is meant to be worse, keep it and say why: {folders.update(*names)}"

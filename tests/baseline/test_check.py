@@ -1,6 +1,7 @@
 """``podsim baseline check``: what is identical, what is not comparable, what must be explained."""
 
 import json
+import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -174,6 +175,45 @@ def test_folders_that_are_not_there(baseline):
     assert "scenario: no scenario in it" in empty.stderr
     none = baseline("check", "--no-changelog")
     assert none.exit_code == 3
+
+
+def test_hints_repeat_the_folders(kept):
+    """A hint that was typed as it stood looked into the folders that were not meant, and failed."""
+    SCENARIOS.rename("my scenarios")
+    BASELINES.rename("bl")
+    folders = ("--scenarios", "my scenarios", "--baselines", "bl")
+    hint = "podsim baseline update several --scenarios 'my scenarios' --baselines bl"
+    scenario, baseline = Path("my scenarios", "several.yaml"), Path("bl", "several.json")
+    good, old = baseline.read_text("utf-8"), scenario.read_text("utf-8")
+
+    def told(*options: str) -> str:
+        checked = kept("check", *folders, "--no-changelog", *options, "several")
+        assert "podsim baseline update" not in checked.output.replace(hint, "")
+        return checked.output
+
+    baseline.unlink()
+    assert f"no baseline yet: {hint}\n" in told()
+    assert f"no baseline yet: {hint}\n" in told("--format", "markdown")
+    assert f"no baseline yet: {hint}" in told("--json")
+    assert kept(*shlex.split(hint)[2:]).exit_code == 0, "typed as it stands"
+    assert baseline.read_text("utf-8") == good
+    baseline.write_text(good.replace('"seeds": [1, 2, 3]', '"seeds": [1, 2]'), "utf-8")
+    assert f"{hint} writes it anew" in told()
+    baseline.write_text(good, "utf-8")
+    scenario.write_text(old.replace("seeds: [1, 2, 3]", "seeds: [1, 2]"), "utf-8")
+    assert f"in the baseline 1, 2, 3: {hint}\n" in told()
+    scenario.write_text(old.replace("rate: 4", "rate: 5"), "utf-8")
+    assert f"every variant has changed: {hint}\n" in told()
+    scenario.write_text(old, "utf-8")
+    document = json.loads(good)
+    for variant in document["variants"].values():
+        variant["figures"]["ttft_s.p95"] = [
+            each / 2 + at / 1e3 for at, each in enumerate(variant["figures"]["ttft_s.p95"])
+        ]
+    baseline.write_text(json.dumps(document), "utf-8")
+    assert f"If it is meant to be worse, keep it and say why: {hint}\n" in told()
+    baseline.write_text(good.replace('"requests": [40, 40, 40]', '"requests": [40, 40, 39]'))
+    assert f"note: the baseline is out of date; {hint} keeps" in told()
 
 
 def test_reports_are_those_of_compare(kept):

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from sim.baseline.folders import BASELINES, SCENARIOS, Folders
 from sim.cli.verbs.compare import FORMATS, checked_outputs
 
 if TYPE_CHECKING:
     from sim.baseline.kept import Baseline
     from sim.comparison.report import Report
 
-SCENARIOS: Final = Path("scenarios", "regression")
-BASELINES: Final = Path("results", "baselines")
 CHANGELOG: Final = Path("CHANGELOG.md")
 
 Command = Callable[..., None]
@@ -162,16 +161,18 @@ def check(
     if as_json and form not in ("text", "json"):
         raise click.UsageError(f"--json prints JSON, --format {form} does not: give only one")
     found = places(scenarios, baselines)
-    kept = [(place.scenarios, stored(place.baseline)) for place in found.chosen(names)]
+    folders = Folders(scenarios, baselines)
+    kept = [(place.scenarios, stored(place.baseline, folders)) for place in found.chosen(names)]
     if not no_changelog:
         demand([baseline for _, baseline in kept if baseline is not None], changelog)
     comparisons = [
-        _watched(partial(compared, baseline, scenario), jobs) for scenario, baseline in kept
+        _watched(partial(compared, baseline, scenario, folders=folders), jobs)
+        for scenario, baseline in kept
     ]
     report = checked(comparisons, () if names else found.stale, scenarios)
     for path in outputs:
-        write_whole(path, f"{_rendered(report, FORMATS[path.suffix.lower()])}\n".encode())
-    click.echo(_rendered(report, "json" if as_json else form))
+        write_whole(path, f"{_rendered(report, FORMATS[path.suffix.lower()], folders)}\n".encode())
+    click.echo(_rendered(report, "json" if as_json else form, folders))
     raise click.exceptions.Exit(exit_code(report.verdict, strict))
 
 
@@ -205,12 +206,12 @@ def _what(before: "Baseline | None", fresh: "Baseline") -> str:
     return "; ".join(parts) or "changes its seeds"
 
 
-def _rendered(report: "Report", form: str) -> str:
+def _rendered(report: "Report", form: str, folders: Folders) -> str:
     """The report in one of the forms of podsim compare; text is the verb's own."""
     if form == "text":
         from sim.baseline.text import render
 
-        return render(report)
+        return render(report, folders)
     from sim.cli.compared import rendered
 
     return rendered(report, form)
