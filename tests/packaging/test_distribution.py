@@ -55,6 +55,17 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
     return zipfile.ZipFile(built)
 
 
+def test_the_wheel_is_called_as_readers_are_told(wheel):
+    """Nothing said how to install podsim outside its clone; a name that is wrong would not help."""
+    name = Path(str(wheel.filename)).name
+    for file in ("README.md", ".github/workflows/podsim-baseline.yml"):
+        text = (ROOT / file).read_text("utf-8")
+        assert re.findall(r"\./wheels/(\S+\.whl)", text) == [name], file
+    section = (ROOT / "README.md").read_text("utf-8").split("## Results under version control")[1]
+    told = " ".join(section.split("\n## ")[0].split())
+    assert "by a copy of the workflow `.github/workflows/podsim-baseline.yml`" in told
+
+
 def test_the_wheel_holds_every_module_and_the_data_that_the_command_needs(wheel):
     """An installed podsim would lack a package or a catalogue that a checkout has."""
     tracked = {
