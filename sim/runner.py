@@ -196,7 +196,8 @@ class _Task:
             scenario_hash=self.scenarios.scenario_hash,
             scenario=self.scenario.model_dump(mode="json", by_alias=True),
             variant_hash=self.scenarios.variant_hash(self.index),
-            variants=tuple(scenario.variant for scenario in self.scenarios.variants),
+            variants=self.scenarios.every_variant,
+            settings=self.scenarios.settings,
             warnings=self.scenarios.warnings,
             provenance=self.provenance,
         )

@@ -19,6 +19,7 @@ class KeptScenario:
     name: str
     description: str
     warnings: tuple[str, ...]
+    settings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def kept(name: str, stored: "Sequence[StoredRun]") -> KeptRuns:
         stored[0].scenario,
         str(manifest["scenario"].get("description") or ""),
         tuple(dict.fromkeys(said for run in stored for said in _file_warnings(run))),
+        tuple(dict.fromkeys(setting for run in stored for setting in run.settings)),
     )
     return KeptRuns(scenario, tuple(run.outline() for run in stored))
 

@@ -26,6 +26,7 @@ class Shelf:
     scenario: str
     scenario_hash: str
     variants: tuple[str, ...]
+    settings: tuple[str, ...]
     seeds: tuple[int, ...]
     runs: int
     started: str
@@ -52,6 +53,7 @@ def _shelf(place: Path, runs: "Sequence[StoredRun]", root: Path) -> Shelf:
         scenario=newest.scenario,
         scenario_hash=newest.scenario_hash,
         variants=tuple(dict.fromkeys(run.variant for run in runs)),
+        settings=tuple(dict.fromkeys(setting for run in runs for setting in run.settings)),
         seeds=tuple(sorted({run.seed for run in runs})),
         runs=len(runs),
         started=newest.started,
@@ -69,7 +71,11 @@ def listed(found: Sequence[Shelf]) -> str:
     )
     names = ("RUN", *(("SCENARIO",) if moved else ()))
     head = (*names, "VARIANTS", "SEEDS", "STARTED (UTC)", "SIZE", "PODSIM")
-    return "\n".join(columns([head, *(_line(each, moved) for each in found)]))
+    lines = columns([head, *(_line(each, moved) for each in found)])
+    for at in reversed(range(len(found))):  # below the line that they belong to
+        if found[at].settings:
+            lines.insert(at + 2, f"{GAP}set over the file: {', '.join(found[at].settings)}")
+    return "\n".join(lines)
 
 
 def _line(shelf: Shelf, moved: bool) -> tuple[str, ...]:

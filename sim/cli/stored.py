@@ -98,12 +98,13 @@ def _newest(folders: list[Path]) -> Path | None:
 
 
 def _unknown(name: str, root: Path) -> str:
-    from sim.scenario.suggest import suggestion
+    from sim.scenario.suggest import nearest, suggestion
 
     folders = (
         sorted(folder for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
     )
     known = [folder.name for folder in folders if not folder.name.startswith(".")]
+    scenarios = list(dict.fromkeys(re.sub(r"-[0-9a-f]{8}$", "", each) for each in known))
     where = f"{name!r} is neither a folder nor a stored run below {root}"
     if not known:
         return f"{where}, which holds none; podsim run FILE stores runs there"
@@ -116,4 +117,5 @@ def _unknown(name: str, root: Path) -> str:
             if path.is_dir() and not path.name.startswith(".")
         )
         return f"{newest} holds no {below!r}{suggestion(below, beside)}"
-    return f"{where}{suggestion(name, known)} (podsim runs list shows all)"
+    among = scenarios if nearest(name, scenarios) else known
+    return f"{where}{suggestion(name, among)} (podsim runs list shows all)"

@@ -40,6 +40,11 @@ class Scenario(Protocol):
         """Those of its file."""
         ...
 
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What was set over its file, as ``path=value``."""
+        ...
+
 
 class Runs(Protocol):
     """What a table is made of, just simulated or from the disk; rows of tables are not read."""
@@ -122,7 +127,14 @@ def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[
     else:
         measured = [f"{name}: requests that arrived {windows[name]}." for name in variants]
     percentiles = f"Percentiles are those of each run, over all its requests ({PERCENTILE_METHOD})."
-    return [*wrapped(title), *measured, f"{seeds_in_words(seeds)}.", percentiles]
+    changed = wrapped(f"Set over the file: {', '.join(runs.scenario.settings)}")
+    return [
+        *wrapped(title),
+        *(changed if runs.scenario.settings else ()),
+        *measured,
+        f"{seeds_in_words(seeds)}.",
+        percentiles,
+    ]
 
 
 def wrapped(text: str) -> list[str]:

@@ -31,7 +31,11 @@ _NEEDED: Final[Mapping[str, type]] = {
     "facts": dict,
     "scenario": dict,
 }
-_OPTIONAL: Final[Mapping[str, type]] = {"scenario_warnings": list, "provenance": dict}
+_OPTIONAL: Final[Mapping[str, type]] = {
+    "settings": list,
+    "scenario_warnings": list,
+    "provenance": dict,
+}
 _WORDS: Final = {str: "text", list: "a list", int: "a whole number", dict: "a mapping"}
 
 

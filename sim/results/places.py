@@ -85,6 +85,21 @@ def take_away(target: Path) -> None:
                 shutil.rmtree(rest, ignore_errors=True)
 
 
+@contextmanager
+def undisturbed(directory: Path) -> Iterator[None]:
+    """Nobody moves runs in ``directory`` meanwhile: what lists it sees each of them once.
+
+    Raises ``OSError`` when there is no such folder, or it cannot be read.
+    """
+    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(held, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(held)
+
+
 def previous(target: Path) -> Path:
     """Where the run lies that is being replaced."""
     return target.with_name(f"{PREVIOUS}{target.name}")

@@ -67,8 +67,8 @@ class Origin:
     """What a result does not say of itself: which scenario it is of, and who made it.
 
     ``scenario`` is the resolved variant as JSON has it, ``variant_hash`` the
-    hash of it alone and ``variants`` the names of all that were run with it, in
-    file order. ``warnings`` are those of the scenario's file. ``provenance`` is
+    hash of it alone and ``variants`` the names of all variants of the file, in its
+    order. ``settings`` were put over the file; ``warnings`` are those of it. ``provenance`` is
     whatever the caller knows and a pure function cannot: time of day, command, commit.
     """
 
@@ -76,6 +76,7 @@ class Origin:
     scenario: Mapping[str, Any]
     variant_hash: str = ""
     variants: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     provenance: Mapping[str, Any] | None = None
 
@@ -172,6 +173,7 @@ def _manifest(result: RunResult, origin: Origin) -> dict[str, Any]:
         "warnings": list(result.warnings),
         "facts": _plain_facts(result.facts),
         "scenario": dict(origin.scenario),
+        "settings": list(origin.settings),
         "scenario_warnings": list(origin.warnings),
     }
     if origin.provenance is not None:

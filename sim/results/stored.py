@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import UserError
 from sim.results.forms import read_json, read_manifest
-from sim.results.places import MANIFEST, PREVIOUS, SUMMARY, previous, recover
+from sim.results.places import MANIFEST, PREVIOUS, SUMMARY, previous, recover, undisturbed
 
 if TYPE_CHECKING:
     from sim.results import arrow
@@ -55,6 +55,11 @@ class StoredRun:
     def digest(self) -> str:
         """What stands for all values of its tables."""
         return str(self.manifest["digest"])
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What was set over the scenario's file, as ``path=value``."""
+        return tuple(map(str, self.manifest.get("settings", ())))
 
     @property
     def provenance(self) -> Mapping[str, Any]:
@@ -199,12 +204,13 @@ def _candidates(place: Path) -> Iterator[Path | Unreadable]:
     while folders or links:
         folder = folders.popleft() if folders else links.popleft()
         try:
-            identity = folder.stat()
-            if (identity.st_dev, identity.st_ino) in seen:
-                continue
-            seen.add((identity.st_dev, identity.st_ino))
-            with os.scandir(folder) as listed:
-                entries = sorted(listed, key=lambda entry: entry.name)
+            with undisturbed(folder):
+                if not _is_new(folder, seen):
+                    continue
+                with os.scandir(folder) as listed:
+                    entries = sorted(listed, key=lambda entry: entry.name)
+                # Told now, since a moment later one of them may be between two renames.
+                runs = {entry.name for entry in entries if _holds_run(entry)}
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -224,8 +230,30 @@ def _candidates(place: Path) -> Iterator[Path | Unreadable]:
                 continue
             elif entry.is_symlink():
                 links.append(path)
+            elif entry.name in runs:
+                if _is_new(path, seen):
+                    yield path
             elif entry.is_dir():
                 folders.append(path)
+
+
+def _holds_run(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is a folder with a manifest, no link and nobody's rest."""
+    if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
+        return False
+    return os.path.exists(os.path.join(entry.path, MANIFEST))  # noqa: PTH110, PTH118
+
+
+def _is_new(folder: Path, seen: set[tuple[int, int]]) -> bool:
+    """Note that a folder has been visited; whether it had not. One that has just gone is new."""
+    try:
+        identity = folder.stat()
+    except FileNotFoundError:
+        return True
+    if (identity.st_dev, identity.st_ino) in seen:
+        return False
+    seen.add((identity.st_dev, identity.st_ino))
+    return True
 
 
 def _found_again(target: Path) -> Path:

@@ -27,7 +27,8 @@ class ScenarioSet:
     ``directory`` is where the file names of its workloads start.
     ``scenario_hash`` covers what would be simulated, of all variants of the
     file, and not name, description or seeds; ``file_hashes`` those of the files
-    that it names. ``warnings`` read like faults.
+    that it names. ``every_variant`` names all variants of the file, chosen or
+    not; ``settings`` were put over it. ``warnings`` read like faults.
     """
 
     name: str
@@ -39,6 +40,8 @@ class ScenarioSet:
     scenario_hash: str
     file_hashes: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    every_variant: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     def variant_hash(self, index: int) -> str:
         """The hash of one variant alone, which other variants of the file do not change."""
@@ -134,6 +137,8 @@ def _load(
         scenario_hash=scenario_hash(scenarios, validator.file_hashes),
         file_hashes=validator.file_hashes,
         warnings=tuple(str(warning) for warning in _in_order(warnings, source, settings)),
+        every_variant=tuple(roots),
+        settings=tuple(settings),
     )
     return loaded.variant(chosen) if chosen else loaded
 

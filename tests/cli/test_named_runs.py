@@ -162,7 +162,14 @@ def test_a_folder_of_the_same_name_without_runs_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("dmeo", "'dmeo' is neither a folder nor a stored run below results/runs; known: "),
+        (
+            "dmeo",
+            "'dmeo' is neither a folder nor a stored run below results/runs; did you mean 'demo'?",
+        ),
+        (
+            "quickstart",
+            "nor a stored run below results/runs; known: demo-aaaaaaaa (podsim runs list",
+        ),
         ("demo-aaaaaaab", "did you mean 'demo-aaaaaaaa'? (podsim runs list shows all)"),
         ("demo/rong", "results/runs/demo-aaaaaaaa holds no 'rong'; did you mean 'ring'?"),
         ("demo/ring/seed-2", "holds no 'ring/seed-2'; did you mean 'ring/seed-1'?"),

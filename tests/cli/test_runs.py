@@ -135,7 +135,7 @@ def test_list_has_a_line_for_each_scenario_with_the_name_to_use(podsim, ran):
     podsim("run", "tiny.yaml", "--jobs", 1, "--seed", 3, "--set", "backends.pods.replicas=3")
     result = podsim("runs", "list")
     assert (result.exit_code, result.stderr) == (0, "")
-    head, *lines = result.stdout.splitlines()
+    head, *lines = (line for line in result.stdout.splitlines() if not line.startswith(" "))
     first, second = sorted(lines, key=lambda line: "  7, 8  " not in line)
     assert head.split("  ")[0] == "RUN"
     name, variants, seeds, started, size, version = [
@@ -356,3 +356,25 @@ def test_a_list_loads_nothing_heavy(tmp_path):
         check=True,
     )
     assert {"numpy", "pyarrow", "pandas", "pydantic", "simpy"} & set(child.stdout.split()) == set()
+
+
+def test_the_order_is_that_of_the_file_whatever_was_run_last(podsim):
+    """The first variant is what others are compared with: a run of one variant would change it."""
+    podsim("run", "tiny.yaml", "--seed", 1, "--jobs", 1)
+    before = podsim("runs", "show", "tiny").stdout.split("How made")[0]
+    podsim("run", "tiny.yaml", "--seed", 1, "--jobs", 1, "--variant", "least-loaded")
+    assert podsim("runs", "show", "tiny").stdout.split("How made")[0] == before
+    assert "round-robin, least-loaded" in podsim("runs", "list").stdout
+
+
+def test_what_was_set_over_the_file_is_said(podsim):
+    """A column would bear the name of a variant that it is not; runs could not be told apart."""
+    setting = "backends.pods.replicas=3"
+    ran = podsim("run", "tiny.yaml", "--seed", 1, "--jobs", 1, "--set", setting)
+    assert f"Set over the file: {setting}\n" in ran.stdout
+    assert f"Set over the file: {setting}\n" in podsim("runs", "show", "tiny").stdout
+    podsim("run", "tiny.yaml", "--seed", 1, "--jobs", 1)
+    lines = podsim("runs", "list").stdout.splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.endswith(f"file: {setting}")]
+    assert lines[at - 1].startswith("tiny-")
+    assert len(lines) == 4
