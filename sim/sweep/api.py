@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import index
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -108,14 +109,20 @@ def _maker(
 ) -> Callable[[], Axis]:
     if isinstance(values, str):
         return partial(read, f"{path}={values}")
-    return partial(axes.values, option, path, tuple(_written(value) for value in values))
+    return partial(axes.values, option, path, _items(path, values))
 
 
 def _drawn(read: Callable[[str], Axis], path: str, values: Values) -> Callable[[], Axis]:
-    written = values if isinstance(values, str) else ",".join(map(_written, values))
+    written = values if isinstance(values, str) else ",".join(_items(path, values))
     return partial(read, f"{path}={written}")
 
 
-def _written(value: Any) -> str:
-    """A value as ``--set`` takes it: text as it stands, anything else as JSON, which is YAML."""
-    return value if isinstance(value, str) else json.dumps(value)
+def _items(path: str, values: Iterable[Any]) -> tuple[str, ...]:
+    """Values as ``--set`` takes them: text as it stands, anything else as JSON, which is YAML."""
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise UserError(
+            f"{path}: must be a text such as '4..16..2' or a list such as [4, 8]; got {values!r}"
+        )
+    return tuple(
+        value if isinstance(value, str) else json.dumps(value, default=index) for value in values
+    )
