@@ -17,7 +17,7 @@ from sim.errors import InvariantError, UserError, WorkerError
 from sim.sweep.design import written
 from sim.sweep.executor import ThisProcess, worker_processes
 from sim.sweep.kept import TABLE
-from sim.sweep.places import opener
+from sim.sweep.places import opener, opener_for_scripts
 from sim.sweep.runs import Failed, Measured, measure_all
 from sim.sweep.sweep import carry_out, plan
 from sim.sweep.table import build, write
@@ -267,6 +267,18 @@ def test_one_job_is_a_process_of_its_own_on_the_command_line_alone(folder, monke
     assert asked == [1]
     sim.sweep.run("tiny.yaml", grid=grid, seeds=[2], jobs=2)
     assert asked == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "address", "asked"),
+    [(1, None, None), (3, None, 3), (1, "tcp://head:8786", None)],
+)
+def test_one_job_says_nothing_about_a_cluster(monkeypatch, jobs, address, asked):
+    """A cluster here would have one process, and one elsewhere would refuse the number of jobs."""
+    heard = []
+    monkeypatch.setattr("sim.sweep.places.opener", lambda *given: heard.append(given))
+    opener_for_scripts("dask", jobs, address)
+    assert heard == [("dask", asked, address)]
 
 
 @pytest.mark.parametrize("jobs", [0, None, True, "2", 1.5])
