@@ -28,6 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sim import explain, plots, sweep
     from sim.api import compare, run
     from sim.comparison.verdict import Comparison
     from sim.results.result import RunResult
@@ -35,10 +36,24 @@ if TYPE_CHECKING:
     from sim.scenario.load import ScenarioSet, load
     from sim.scenario.schema import Scenario
 
-__all__ = ["Comparison", "RunResult", "Runs", "Scenario", "ScenarioSet", "compare", "load", "run"]
+__all__ = [
+    "Comparison",
+    "RunResult",
+    "Runs",
+    "Scenario",
+    "ScenarioSet",
+    "compare",
+    "explain",
+    "load",
+    "plots",
+    "run",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("explain", "plots", "sweep"):
+        return import_module(f"sim.{name}")
     homes = {
         "Comparison": "sim.comparison.verdict",
         "RunResult": "sim.results.result",

@@ -10,9 +10,11 @@ from matplotlib.ticker import FuncFormatter
 
 from sim.plots import style
 from sim.plots.frames import (
+    PLACEMENTS,
     Span,
     bin_edges,
     bin_sums,
+    check_table,
     mean_of,
     numbers,
     quotient,
@@ -48,6 +50,8 @@ def hit_rate_over_time(
     together: long prompts count for more. Over several seeds the mean of the
     runs' shares, with each run as a thin line. Outside ``window_s`` is grey.
     """
+    columns = ("request_id", "scheduled_s", "cached_tokens", "prompt_tokens")
+    check_table(placements, PLACEMENTS, *columns)
     ax = ax or style.own_axes()
     known_s = numbers(placements, "scheduled_s") if len(placements) else np.zeros(0)
     known_s = known_s[~np.isnan(known_s)]

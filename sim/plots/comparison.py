@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from sim.plots import style
-from sim.plots.frames import shown
+from sim.plots.frames import SWEEP, check_table, shown
 from sim.results.metrics import metric
 from sim.stats import t_interval
 
@@ -40,6 +40,8 @@ def metric_by_variant(
     raises ``KeyError`` for another. With one seed there is no interval; a
     figure that is not known is said to be so.
     """
+    if not isinstance(comparison, Mapping):
+        raise TypeError(f"needs runs.comparison; got {type(comparison).__name__}")
     found = comparison[key]
     order = list(variants or found)
     ax = ax or style.own_axes(height_in=1.9 + 0.34 * max(1, len(order)))
@@ -110,10 +112,12 @@ def sweep_lines(
     unless it is None, ``by``. At each point the mean over the runs with a 95 %
     t interval; a run in which the figure is null is left out of it. A parameter
     that is no number has its values at equal distances, in the order of the rows.
-    Raises ``ValueError`` for several rows of one seed at one place: they are
-    points of another parameter, of which one value must be chosen first.
+    Raises ``ValueError`` for a column that is not there, and for several rows of
+    one seed at one place: they are points of another parameter, of which one
+    value must be chosen first.
     """
     keys = [key for key in (x, by, "seed") if key is not None]
+    check_table(frame, SWEEP, *keys[:-1], metric)
     if "seed" in frame and frame.duplicated(keys).any():
         raise ValueError(f"several rows for one {', '.join(keys)}: choose one value of the others")
     ax = ax or style.own_axes()

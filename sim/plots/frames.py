@@ -15,6 +15,23 @@ ONE_VARIANT: Final = "base"
 _NICE_S: Final = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
 
 
+REQUESTS: Final = "the table of requests (runs.requests)"
+PLACEMENTS: Final = "the table of placements (runs.placements)"
+PODS: Final = "the table of polls (runs.pods)"
+POOLS: Final = "the table of pools (runs.pools)"
+RESIDENCE: Final = "who was in memory when (sim.plots.residence(run.facts))"
+SWEEP: Final = "the table of a sweep (sim.sweep.run(...).table)"
+
+
+def check_table(given: object, needed: str, *columns: str) -> None:
+    """Raises ``TypeError`` for what is no table, ``ValueError`` for one without these columns."""
+    if not isinstance(given, pd.DataFrame):
+        raise TypeError(f"needs {needed}; got {type(given).__name__}")
+    missing = [column for column in columns if column not in given]
+    if missing:
+        raise ValueError(f"needs {needed}: no column {', '.join(missing)}")
+
+
 def variants_of(frame: pd.DataFrame, variants: Sequence[str] | None = None) -> list[str]:
     """The variants in the order given, else in that of the rows; '' where a table has no such
     column."""

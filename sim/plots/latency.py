@@ -9,7 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from sim.plots import style
-from sim.plots.frames import Span, numbers, runs_of, shown, variants_of, window_told, within
+from sim.plots.frames import (
+    REQUESTS,
+    Span,
+    check_table,
+    numbers,
+    runs_of,
+    shown,
+    variants_of,
+    window_told,
+    within,
+)
 from sim.request import Status
 from sim.stats import Floats, Sample
 
@@ -48,6 +58,7 @@ def ttft_cdf(
     without a first token at the end of the run count as later than all others,
     so a curve with such ends below 100 %.
     """
+    check_table(requests, REQUESTS, "arrival_s", "first_token_s", "status")
     ax = ax or style.own_axes()
     requests = within(requests, "arrival_s", window_s)
     order = variants_of(requests, variants)

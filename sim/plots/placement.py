@@ -12,7 +12,10 @@ from matplotlib.ticker import FuncFormatter
 
 from sim.plots import style
 from sim.plots.frames import (
+    PLACEMENTS,
+    REQUESTS,
     Span,
+    check_table,
     first_run,
     numbers,
     runs_of,
@@ -68,6 +71,7 @@ def spills_by_reason(
     router, the mean over the seeds, with the 95 % t interval of the whole bar.
     A policy without a home has no bar.
     """
+    check_table(placements, PLACEMENTS, "dispatch_s", "proxy", "outcome", "reason")
     rows = within(placements, "dispatch_s", window_s)
     order = variants_of(rows, variants)
     shares = {
@@ -171,6 +175,7 @@ def session_map(
     ``MOST_COLOURS`` pods only moves are told apart. ``pods`` fixes the order
     and so the colours.
     """
+    check_table(requests, REQUESTS, "session_id", "pod", "arrival_s", "end_s")
     ax = ax or style.own_axes(height_in=4.6)
     rows, told = first_run(requests, variant, seed)
     notes = draw_sessions(ax, rows, window_s, pods)

@@ -12,7 +12,16 @@ from matplotlib.colors import Normalize
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from sim.plots import style
-from sim.plots.frames import Span, bin_edges, bin_sums, first_run, numbers, quotient
+from sim.plots.frames import (
+    PODS,
+    Span,
+    bin_edges,
+    bin_sums,
+    check_table,
+    first_run,
+    numbers,
+    quotient,
+)
 from sim.plots.style import Notes
 from sim.plots.timeaxis import mark_window, shade_outside, time_axis
 from sim.stats import Floats
@@ -92,6 +101,7 @@ def load_over_time(
     those of their requests that wait in the pod; more are rows of a heat map.
     Outside ``window_s`` is grey.
     """
+    check_table(pods, PODS, "time_s", "pod", "in_flight", "waiting")
     ax = ax or style.own_axes()
     rows, told = first_run(pods, variant, seed)
     most = highest([rows], "in_flight")
@@ -145,6 +155,7 @@ def kv_usage_over_time(
     median pod, with the middle half and all of them around it. Outside
     ``window_s`` is grey.
     """
+    check_table(pods, PODS, "time_s", "pod", "kv_usage")
     ax = ax or style.own_axes()
     rows, told = first_run(pods, variant, seed)
     notes = draw_kv_usage(ax, rows, window_s, highest([rows], "kv_usage"))

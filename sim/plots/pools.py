@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from sim.plots import style
-from sim.plots.frames import Span, numbers, within
+from sim.plots.frames import POOLS, RESIDENCE, Span, check_table, numbers, within
 from sim.plots.style import Notes
 from sim.plots.timeaxis import shade_outside, time_axis
 from sim.results.pools import stays
@@ -50,6 +50,8 @@ def pool_timeline(
     number of attempts that are held for it. ``between_s`` is the part to show,
     from the start of the window to its ``MOST_SWAPS``-th swap when missing.
     """
+    check_table(pools, POOLS, "kind", "member", "start_s", "end_s", "load_s")
+    check_table(residence, RESIDENCE, "member", "start_s", "end_s")
     ax = ax or style.own_axes(height_in=3.6)
     order = list(members) if members is not None else _members(pools, residence)
     between_s = between_s or excerpt(pools, residence, window_s)

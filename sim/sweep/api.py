@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import index
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +14,7 @@ from sim.sweep.design import design
 from sim.sweep.finding import DEFAULT_MAX_SEEDS, Answer, ladder
 from sim.sweep.finding import find as search
 from sim.sweep.kept import DEFAULT_STORE, TABLE
-from sim.sweep.places import opener
+from sim.sweep.places import opener_for_scripts
 from sim.sweep.points import Source
 from sim.sweep.sweep import Sweep, carry_out, plan
 from sim.sweep.target import parse
@@ -33,7 +34,7 @@ def run(
     variants: Iterable[str] = (),
     seeds: Iterable[int] | None = None,
     settings: Iterable[str] = (),
-    jobs: int | None = None,
+    jobs: int = 1,
     executor: str = "processes",
     address: str | None = None,
     retries: int = 1,
@@ -46,8 +47,10 @@ def run(
     items being whatever the scenario may have there). ``seeds`` are those of the
     scenario when missing. Runs that an earlier call kept below ``store`` are not
     made again; the table is written there, too, and ``.failed`` says which runs
-    have no result. The runs go to worker processes, so a script needs the usual
-    ``if __name__ == "__main__"``.
+    have no result. With ``jobs`` above 1 the runs go to worker processes, so a
+    script needs the usual ``if __name__ == "__main__"``; with ``executor="dask"``
+    to the cluster at ``address``, without one to a cluster here, of as many
+    processes as cores unless ``jobs`` is above 1.
 
     Raises ``ScenarioError`` with every fault of every point before anything
     runs, and ``UserError`` for arguments that cannot be meant.
@@ -59,7 +62,7 @@ def run(
     if bool(drawn) != (points > 0):
         raise UserError("random axes need points, the number of points to draw, and the reverse")
     made = design(fixed, drawn, tuple(settings))
-    opened = opener(executor, jobs, address)
+    opened = opener_for_scripts(executor, jobs, address)
     chosen = None if seeds is None else tuple(seeds)
     planned = plan(scenario, made, variants=tuple(variants), seeds=chosen)
     found = carry_out(planned, Path(store), opened, retries=retries)
@@ -77,7 +80,7 @@ def find(
     seeds: Iterable[int] | None = None,
     max_seeds: int = DEFAULT_MAX_SEEDS,
     settings: Iterable[str] = (),
-    jobs: int | None = None,
+    jobs: int = 1,
     executor: str = "processes",
     address: str | None = None,
     retries: int = 1,
@@ -85,13 +88,14 @@ def find(
     """Bisect one parameter for a target, as ``podsim find``: one answer for each variant.
 
     ``vary`` is ``"backends.qwen.replicas=1..32"``, ``target`` ``"ttft_s.p95 <= 2.5"``.
+    ``jobs``, ``executor`` and ``address`` are as in ``run``.
     Raises ``ScenarioError`` and ``UserError`` for what cannot be meant.
     """
     return search(
         scenario,
         ladder(vary, tolerance),
         parse(target),
-        opener(executor, jobs, address),
+        opener_for_scripts(executor, jobs, address),
         variants=tuple(variants),
         seeds=None if seeds is None else tuple(seeds),
         max_seeds=max_seeds,
@@ -105,14 +109,20 @@ def _maker(
 ) -> Callable[[], Axis]:
     if isinstance(values, str):
         return partial(read, f"{path}={values}")
-    return partial(axes.values, option, path, tuple(_written(value) for value in values))
+    return partial(axes.values, option, path, _items(path, values))
 
 
 def _drawn(read: Callable[[str], Axis], path: str, values: Values) -> Callable[[], Axis]:
-    written = values if isinstance(values, str) else ",".join(map(_written, values))
+    written = values if isinstance(values, str) else ",".join(_items(path, values))
     return partial(read, f"{path}={written}")
 
 
-def _written(value: Any) -> str:
-    """A value as ``--set`` takes it: text as it stands, anything else as JSON, which is YAML."""
-    return value if isinstance(value, str) else json.dumps(value)
+def _items(path: str, values: Iterable[Any]) -> tuple[str, ...]:
+    """Values as ``--set`` takes them: text as it stands, anything else as JSON, which is YAML."""
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise UserError(
+            f"{path}: must be a text such as '4..16..2' or a list such as [4, 8]; got {values!r}"
+        )
+    return tuple(
+        value if isinstance(value, str) else json.dumps(value, default=index) for value in values
+    )

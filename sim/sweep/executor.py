@@ -1,4 +1,4 @@
-"""Where the runs of a sweep are computed: what a sweep asks for, and worker processes here."""
+"""Where the runs of a sweep are computed: what it asks for; this process; worker processes."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from sim.errors import WorkerError
 from sim.workers import Worker, signals_held_back, start, started
@@ -31,6 +31,21 @@ class Executor(Protocol):
         Raises ``WorkerError`` when there is nobody left to make it.
         """
         ...
+
+
+class ThisProcess:
+    """Makes each call at once, here, where the dying of one would be the end of all."""
+
+    slots: Final = 1
+
+    def submit(self, call: Callable[[], Result], /) -> "Future[Result]":
+        """A future that has ended; Ctrl-C goes on to the caller."""
+        future: Future[Result] = Future()
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 @contextmanager

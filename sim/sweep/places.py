@@ -1,13 +1,13 @@
 """Which executor a sweep works on, by its name."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final
 
 from sim.errors import UserError
 from sim.runner import available_jobs
-from sim.sweep.executor import Executor, worker_processes
+from sim.sweep.executor import Executor, ThisProcess, worker_processes
 from sim.sweep.runs import Task, check_place
 from sim.sweep.sweep import Opened
 
@@ -35,6 +35,19 @@ def opener(name: str, jobs: int | None, address: str | None) -> Opened:
 
         return dask_cluster(address, count, partial(_check_places, _samples(tasks)))
 
+    return opened
+
+
+def opener_for_scripts(name: str, jobs: int, address: str | None) -> Opened:
+    """As ``opener``, but one job is this process, and of Dask as many processes as cores.
+
+    Raises ``UserError`` for what cannot be meant.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise UserError(f"jobs: must be a whole number from 1; got {jobs!r}")
+    opened = opener(name, None if jobs == 1 else jobs, address)
+    if jobs == 1 and name == "processes":
+        return lambda _: nullcontext(ThisProcess())
     return opened
 
 

@@ -121,7 +121,10 @@ def measure_all(
         while waiting or running:
             while waiting and len(running) < QUEUED_PER_SLOT * executor.slots:
                 index, tries = waiting.popleft()
-                running[executor.submit(tasks[index].measure)] = index, tries
+                future = executor.submit(tasks[index].measure)
+                running[future] = index, tries
+                if future.done():
+                    break  # what has ended is heard before anything else begins
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in sorted(ended, key=lambda each: running[each]):
                 index, tries = running.pop(future)

@@ -52,10 +52,24 @@ def test_a_run_loads_no_pandas_matplotlib_or_scipy_stats():
     assert loaded & NOT_FOR_A_RUN == set()
 
 
-def test_the_package_itself_imports_nothing_heavy():
+@pytest.mark.parametrize("name", ["sim.explain.parts", "sim.plots.ttft_cdf", "sim.sweep.run"])
+def test_the_rooms_for_scripts_are_there_after_import_sim(name):
+    """The README's `sim.sweep.run(...)` ended in an AttributeError, unless something else had
+    imported the room.
+    """
+    room, _, function = name.rpartition(".")
+    program = f"import sim; print({name}.__name__, {room!r}.split('.')[1] in dir(sim))"
+    child = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert child.stdout == f"{function} True\n"
+
+
+@pytest.mark.parametrize("program", ["import sim", "import sim; dir(sim); sim.sweep; sim.plots"])
+def test_the_package_itself_imports_nothing_heavy(program):
     """`import sim` in a notebook or script would load every library at once."""
     child = subprocess.run(
-        [sys.executable, "-c", "import sim, sys; print(*sys.modules)"],
+        [sys.executable, "-c", f"import sys; {program}; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

@@ -4,11 +4,14 @@ import re
 import shlex
 import subprocess
 import sys
+from inspect import signature
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import sim
 from sim.cli import main
 from sim.scenario.load import load_text
 
@@ -71,6 +74,22 @@ def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch):
     requests = names["runs"].requests
     assert len(requests) > 1000
     assert set(requests["status"]) <= {"completed", "in_flight"}
+
+
+def test_every_function_of_sim_in_it_is_there():
+    """`sim.sweep.run(...)` and its like stood in sentences, which nobody had tried."""
+    names = re.findall(r"\bsim((?:\.[a-z_]+)+)\(", README)
+    assert {".run", ".sweep.run", ".sweep.read", ".sweep.find", ".explain.parts"} <= set(names)
+    for name in names:
+        assert callable(attrgetter(name[1:])(sim))
+
+
+def test_the_arguments_of_sim_run_are_all_in_it():
+    """`settings=` was left out: a reader would write a copy of the scenario for each change."""
+    section = README.split("\n## Python\n")[1].split("\n## ")[0]
+    for argument in ("variants", "seeds", "settings", "jobs", "store"):
+        assert argument in signature(sim.run).parameters
+        assert f"{argument}=" in section
 
 
 def test_the_table_of_make_run_is_what_make_run_prints(tmp_path):

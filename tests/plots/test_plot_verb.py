@@ -60,6 +60,25 @@ def test_one_figure_goes_into_a_file_whose_name_says_the_format(podsim):
     assert Path("ttft.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.parametrize("name", ["x.gif", "figures/x.SVGZ", "paper.v2"])
+def test_a_file_of_another_format_is_refused(podsim, name):
+    """``-o x.gif`` made a folder of that name, with SVG files in it."""
+    before = sorted(Path().rglob("*"))
+    result = podsim("plot", "by-hand", "--figure", "ttft-cdf", "-o", name)
+    assert result.exit_code == 2
+    assert f"Error: {name}: no figure is a .{name.partition('.')[2].lower()}: give a file" in (
+        result.stderr
+    )
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_folder_that_is_there_may_have_a_dot_in_its_name(podsim):
+    """Nobody could draw into a folder that is named after a version."""
+    Path("paper.v2").mkdir()
+    result = podsim("plot", "by-hand", "--figure", "ttft-cdf", "-o", "paper.v2")
+    assert result.stdout == "paper.v2/ttft-cdf.svg\n"
+
+
 def test_the_width_is_that_of_the_figure(podsim):
     """A figure for a narrow column would be scaled down until nobody can read it."""
     podsim("plot", "by-hand", "--figure", "ttft-cdf", "--width", "4.5", "-o", "a.svg")

@@ -4,6 +4,8 @@ import errno
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
 from multiprocessing import active_children
 from pathlib import Path
@@ -13,12 +15,13 @@ import pytest
 import sim.sweep
 from sim.errors import InvariantError, UserError, WorkerError
 from sim.sweep.design import written
-from sim.sweep.executor import worker_processes
+from sim.sweep.executor import ThisProcess, worker_processes
 from sim.sweep.kept import TABLE
-from sim.sweep.places import opener
+from sim.sweep.places import opener, opener_for_scripts
 from sim.sweep.runs import Failed, Measured, measure_all
 from sim.sweep.sweep import carry_out, plan
 from sim.sweep.table import build, write
+from tests.sweep.conftest import ROOT
 from tests.sweep.here import here
 
 PATIENCE_S = 60.0
@@ -193,6 +196,98 @@ def test_a_broken_invariant_is_a_bug_and_not_tried_again_other_errors_are_told_b
     assert outcomes[0] == Failed("INV-1 broken", 1, is_bug=True)
     assert outcomes[1] == Failed("no file here", 2)
     assert outcomes[2] == Failed("KeyError: 'x'", 2)
+
+
+def test_in_this_process_a_run_that_raises_fails_alone():
+    """One bad point of a script would end the whole sweep, or be thought fine."""
+    outcomes = {}
+    tasks = [Broken(KeyError("x")), Harmless(), Broken(InvariantError("INV-1 broken"))]
+    measure_all(tasks, ThisProcess(), 1, outcomes.__setitem__)
+    assert outcomes == {
+        0: Failed("KeyError: 'x'", 2),
+        1: Measured("fine", {}, ()),
+        2: Failed("INV-1 broken", 1, is_bug=True),
+    }
+
+
+def test_ctrl_c_in_this_process_loses_no_finished_run():
+    """The run before the one that was interrupted had ended, but nobody had been told to keep it;
+    or Ctrl-C would count as the failure of one run.
+    """
+    outcomes = {}
+    tasks = [Harmless(), Broken(KeyboardInterrupt()), Harmless()]
+    with pytest.raises(KeyboardInterrupt):
+        measure_all(tasks, ThisProcess(), 1, outcomes.__setitem__)
+    assert outcomes == {0: Measured("fine", {}, ())}
+
+
+SCRIPT = """\
+import sim
+made = sim.sweep.run("tiny.yaml", grid={"backends.pods.replicas": [1, 2]}, store="script")
+assert not made.failed
+(one, other) = sim.sweep.find("tiny.yaml", "backends.pods.replicas=1..2", "ttft_s.p50 <= 10")
+print(len(made.table), one.status, other.status)
+"""
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_plain_script_needs_no_guard_and_makes_the_table_of_worker_processes(folder, as_file):
+    """A script without ``if __name__ == "__main__"`` ended in Python's bootstrapping error, one
+    that was piped into Python in FileNotFoundError.
+    """
+    (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
+    child = subprocess.run(
+        [sys.executable, "script.py" if as_file else "-"],
+        input=None if as_file else SCRIPT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (child.stderr, child.stdout) == ("", f"{RUNS} always always\n")
+    grid = {"backends.pods.replicas": [1, 2]}
+    sim.sweep.run("tiny.yaml", grid=grid, jobs=2, store="processes")
+    assert table_bytes(folder, "script") == table_bytes(folder, "processes")
+
+
+def test_one_job_is_a_process_of_its_own_on_the_command_line_alone(folder, monkeypatch):
+    """A killed worker would end a whole sweep with --jobs 1, or a script would start processes
+    that it did not ask for.
+    """
+    asked = []
+
+    def noted(count):
+        asked.append(count)
+        return here(count)
+
+    monkeypatch.setattr("sim.sweep.places.worker_processes", noted)
+    carry_out(planned(), folder / "a", opener("processes", 1, None))
+    assert asked == [1]
+    grid = {"backends.pods.replicas": [1]}
+    sim.sweep.run("tiny.yaml", grid=grid, seeds=[1])
+    assert asked == [1]
+    sim.sweep.run("tiny.yaml", grid=grid, seeds=[2], jobs=2)
+    assert asked == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "address", "asked"),
+    [(1, None, None), (3, None, 3), (1, "tcp://head:8786", None)],
+)
+def test_one_job_says_nothing_about_a_cluster(monkeypatch, jobs, address, asked):
+    """A cluster here would have one process, and one elsewhere would refuse the number of jobs."""
+    heard = []
+    monkeypatch.setattr("sim.sweep.places.opener", lambda *given: heard.append(given))
+    opener_for_scripts("dask", jobs, address)
+    assert heard == [("dask", asked, address)]
+
+
+@pytest.mark.parametrize("jobs", [0, None, True, "2", 1.5])
+def test_a_number_of_jobs_that_cannot_be_meant(folder, jobs):
+    """It would end in an exception of some library, or be taken for something else."""
+    with pytest.raises(UserError, match="jobs: must be a whole number from 1; got"):
+        sim.sweep.run("tiny.yaml", grid={"backends.pods.replicas": "1,2"}, jobs=jobs)
+    with pytest.raises(UserError, match="jobs: must be a whole number from 1; got"):
+        sim.sweep.find("tiny.yaml", "backends.pods.replicas=1..2", "ttft_s.p50 <= 1", jobs=jobs)
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -267,6 +268,23 @@ def test_from_python_values_may_be_mappings_and_random(folder):
         sim.sweep.run("tiny.yaml", random={"backends.pods.replicas": [1, 2]})
     with pytest.raises(ScenarioError, match="tensorParallel"):
         sim.sweep.run("tiny.yaml", grid={"engines.small.tensorParallel": [0, 1]})
+
+
+def test_from_python_values_may_come_from_numpy(folder):
+    """``np.arange`` ended in "Object of type int64 is not JSON serializable"."""
+    made = sim.sweep.run("tiny.yaml", grid={"backends.pods.replicas": np.arange(1, 3)}, seeds=[1])
+    assert list(made.table["backends.pods.replicas"]) == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["grid", "log", "random"])
+@pytest.mark.parametrize("values", [3, 1.5, None, {"kind": "random"}])
+def test_from_python_values_that_are_no_list_are_told_what_they_should_be(folder, kind, values):
+    """``grid={"...": 3}`` ended in "'int' object is not iterable", a policy that was not in a list
+    was taken for a list of its keys.
+    """
+    axes = {kind: {"backends.pods.policy": values}, "points": int(kind == "random")}
+    with pytest.raises(UserError, match=r"^backends.pods.policy: must be a text such as .* got "):
+        sim.sweep.run("tiny.yaml", **axes)
 
 
 def test_no_table_is_told_kindly(folder):

@@ -112,8 +112,13 @@ def _place(
 ) -> "tuple[Path | None, Path | None, Format]":
     """The folder or the file that is meant, and the format."""
     suffix = "" if out is None else out.suffix.lower().removeprefix(".")
-    if out is None or suffix not in FORMATS or out.is_dir():
+    if out is None or not suffix or out.is_dir():
         return out, None, form or "svg"
+    if suffix not in FORMATS:
+        raise click.UsageError(
+            f"{out}: no figure is a .{suffix}: give a file ending in .svg, .png or .pdf, or a "
+            "folder, which must be there already if its name has a dot"
+        )
     if figures != 1:
         raise click.UsageError(f"{out} is one file: name one --figure, or give a folder")
     if form is not None and form != suffix:
