@@ -15,7 +15,6 @@ that wait for it are not sent; ``rows_not_sent`` counts them.
 
 from collections.abc import Sequence
 from functools import partial
-from heapq import heappop, heappush
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -25,12 +24,13 @@ from pydantic import model_validator
 
 from sim.content import Node, Prompt
 from sim.errors import ScenarioError
-from sim.kernel import Order, instant
+from sim.kernel import instant
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request, Status
 from sim.scenario.fields import Duration, Text, real, refuse
 from sim.scenario.inputs import Inputs
+from sim.workload.agenda import Agenda
 from sim.workload.client import Clients, ClientSpec
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
@@ -155,14 +155,14 @@ class Script:
         rows = spec.read(context.directory, context.models, context.name)
         order, _ = in_order(rows)
         turns = self._turns(rows, order.sessions)
-        self._due: list[tuple[float, int, Turn]] = []  # a heap: chains are in order of arrival
+        arrivals: list[tuple[float, int, Turn]] = []
         for chain in order.chains:
             head = turns[chain[0]]
             assert head.row.arrival is not None
-            self._due.append((instant(head.row.arrival), head.index, head))
+            arrivals.append((instant(head.row.arrival), head.index, head))
             for waited_for, waits in pairwise(chain):
                 turns[waited_for].follower = turns[waits]
-        self._arrivals_s = iter([arrival_s for arrival_s, _, _ in self._due])
+        self._agenda = Agenda(context.kernel, arrivals, self._send)
         self._open = len(rows)
         self._counts = {
             "rows_out_of_order": order.moved,
@@ -174,7 +174,7 @@ class Script:
 
     def start(self) -> None:
         """Schedule the first arrival."""
-        self._await_arrival()
+        self._agenda.start()
 
     def counts(self) -> dict[str, int]:
         """Rows that had to be sorted, rows never sent because the one before was not completed, and
@@ -227,23 +227,6 @@ class Script:
         whole = row.prompt_tokens + row.output_tokens
         return self._reuse_output and following.prompt_tokens >= whole
 
-    def _await_arrival(self) -> None:
-        """Wake at the next arrival; one after the other, so that the clock's heap stays small."""
-        arrival_s = next(self._arrivals_s, None)
-        if arrival_s is not None:
-            self._context.kernel.at(arrival_s, Order.ARRIVAL, self._arrived)
-
-    def _arrived(self) -> None:
-        self._send_due()
-        self._await_arrival()
-
-    def _send_due(self) -> None:
-        """Send what is due; of several wake-ups at one instant the first finds it all."""
-        due = self._due
-        now_s = self._context.kernel.now_s
-        while due and due[0][0] <= now_s:
-            self._send(heappop(due)[2])
-
     def _send(self, turn: Turn) -> None:
         context = self._context
         row = turn.row
@@ -278,10 +261,9 @@ class Script:
                 self._open -= 1
                 follower = follower.follower
         if follower is not None:
-            kernel = self._context.kernel
+            now_s = self._context.kernel.now_s
             assert follower.row.think is not None
-            due_s = max(instant(kernel.now_s + follower.row.think), kernel.now_s)
-            heappush(self._due, (due_s, follower.index, follower))
-            kernel.at(due_s, Order.ARRIVAL, self._send_due)
+            due_s = max(instant(now_s + follower.row.think), now_s)
+            self._agenda.add(due_s, follower.index, follower)
         if self._open == 0:
             self._context.finished()

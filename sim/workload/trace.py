@@ -13,7 +13,6 @@ that was recorded have nothing more to say.
 """
 
 from functools import partial
-from heapq import heappop, heappush
 from math import inf
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -22,12 +21,12 @@ from pydantic import Field
 
 from sim.content import Node, Prompt
 from sim.errors import Fault, ScenarioError
-from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request, Status
 from sim.scenario.fields import Text, count
 from sim.scenario.inputs import Inputs
+from sim.workload.agenda import Agenda
 from sim.workload.agents import PAUSE_S
 from sim.workload.client import Clients, ClientSpec
 from sim.workload.trace_file import RequestLine, TraceFile, read_trace
@@ -125,38 +124,20 @@ class Trace:
             for number in sending.line.awaits:
                 by_number[number].followers.append(sending)
         arriving = [each for each in sendings if each.line.arrival_s is not None]
-        self._due = [(each.line.arrival_s or 0.0, each.index, each) for each in arriving]
-        self._due.sort(key=lambda due: due[:2])  # a sorted list is a heap
-        self._arrivals_s = iter([due[0] for due in self._due])
+        arrivals = [(each.line.arrival_s or 0.0, each.index, each) for each in arriving]
+        self._agenda = Agenda(context.kernel, arrivals, self._send)
         self._open = len(sendings)
         self._not_sent = 0
 
     def start(self) -> None:
         """Schedule the first arrival."""
-        self._await_arrival()
+        self._agenda.start()
         if not self._open:
             self._context.finished()
 
     def counts(self) -> dict[str, int]:
         """Requests that were not sent because one that they wait for was not completed."""
         return {"rows_not_sent": self._not_sent}
-
-    def _await_arrival(self) -> None:
-        """Wake at the next arrival; one after the other, so that the clock's heap stays small."""
-        arrival_s = next(self._arrivals_s, None)
-        if arrival_s is not None:
-            self._context.kernel.at(arrival_s, Order.ARRIVAL, self._arrived)
-
-    def _arrived(self) -> None:
-        self._send_due()
-        self._await_arrival()
-
-    def _send_due(self) -> None:
-        """Send what is due; of several wake-ups at one instant the first finds it all."""
-        due = self._due
-        now_s = self._context.kernel.now_s
-        while due and due[0][0] <= now_s:
-            self._send(heappop(due)[2])
 
     def _send(self, sending: Sending) -> None:
         line = sending.line
@@ -214,10 +195,9 @@ class Trace:
         return follower.missing == 0
 
     def _schedule(self, sending: Sending) -> None:
-        kernel, line = self._context.kernel, sending.line
+        line = sending.line
         assert line.think_s is not None
         # Who waits for nobody's completion opens a session.
         pause_s = PAUSE_S if sending.after_error and not line.after else 0.0
-        due_s = kernel.now_s + max(line.think_s, pause_s)
-        heappush(self._due, (due_s, sending.index, sending))
-        kernel.at(due_s, Order.ARRIVAL, self._send_due)
+        due_s = self._context.kernel.now_s + max(line.think_s, pause_s)
+        self._agenda.add(due_s, sending.index, sending)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from sim.baseline.folders import BASELINES, SCENARIOS, Folders
-from sim.cli.verbs.compare import FORMATS, checked_outputs
+from sim.cli.outputs import FORMATS, judged_output
 
 if TYPE_CHECKING:
     from sim.baseline.kept import Baseline
@@ -109,22 +109,7 @@ def update(
 
 @command.command("check")
 @_shared
-@click.option("--strict", is_flag=True, help="Exit with 1 also when inconclusive.")
-@click.option(
-    *("--format", "form"),
-    type=click.Choice(list(FORMATS.values())),
-    default="text",
-    help="What to print; text when missing.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option(
-    *("-o", "--output", "outputs"),
-    multiple=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    callback=checked_outputs,
-    metavar="FILE",
-    help="Also write FILE: .md for a pull request, .xml for JUnit, .json, .txt (repeatable).",
-)
+@judged_output
 def check(
     names: tuple[str, ...],
     scenarios: Path,

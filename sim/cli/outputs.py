@@ -1,0 +1,49 @@
+"""In which forms a judgement is put out: options that ``compare`` and ``baseline check`` have."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+
+FORMATS: Final = {".txt": "text", ".md": "markdown", ".json": "json", ".xml": "junit"}
+"""What a file with this ending is written as."""
+
+
+def checked_outputs(
+    _: click.Context, option: click.Parameter, paths: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """The values of an option -o, when their endings say what they are and their folders exist."""
+    unclear = [str(path) for path in paths if path.suffix.lower() not in FORMATS]
+    if unclear:
+        known = ", ".join(f"{ending} ({name})" for ending, name in FORMATS.items())
+        raise click.BadParameter(f"{', '.join(unclear)}: must end in {known}", param=option)
+    for path in paths:
+        if not path.parent.is_dir():  # said now, not when the scenarios of a check have run
+            raise click.BadParameter(f"{path}: there is no folder {path.parent}", param=option)
+    return paths
+
+
+def judged_output(function: Callable[..., None]) -> Callable[..., None]:
+    """Options for what to print, what to write beside it and when to fail."""
+    for add in (
+        click.option(
+            *("-o", "--output", "outputs"),
+            multiple=True,
+            type=click.Path(dir_okay=False, path_type=Path),
+            callback=checked_outputs,
+            metavar="FILE",
+            help="Also write FILE: .md for a pull request, .xml for JUnit, .json, .txt "
+            "(repeatable).",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+        click.option(
+            *("--format", "form"),
+            type=click.Choice(list(FORMATS.values())),
+            default="text",
+            help="What to print; text when missing.",
+        ),
+        click.option("--strict", is_flag=True, help="Exit with 1 also when inconclusive."),
+    ):
+        function = add(function)
+    return function
