@@ -6,6 +6,7 @@ CASES = "tests/cluster/test_pool_cases.py"
 ANSWERS = "tests/cluster/test_pool_answers.py"
 INSTANTS = "tests/cluster/test_pool_instants.py"
 FAILURES = "tests/cluster/test_pool_failures.py"
+SCRIPT = "tests/workload/test_script.py"
 
 FAULTS = (
     Fault(
@@ -77,8 +78,24 @@ FAULTS = (
         "sim/workload/script_rows.py",
         "heads.sort(key=lambda head: instant(head[0]))",
         "heads.sort(key=lambda head: head[0])",
+        "of two turns of one instant the one of the smaller float goes first",
+        (f"{SCRIPT}::test_turns_of_one_instant_go_in_their_order_however_it_was_added_up",),
+    ),
+    Fault(
+        "instants-as-floats",
+        "sim/workload/script.py",
+        "arrivals.append((instant(head.row.arrival), head.index, head))",
+        "arrivals.append((head.row.arrival, head.index, head))",
         "of two rows of one instant the one of the smaller float goes first",
         (f"{INSTANTS}::test_idle_and_if_idle_at_one_instant_go_in_the_order_of_the_input",),
+    ),
+    Fault(
+        "late-before-early",
+        "sim/workload/agenda.py",
+        "heapify(self._due)",
+        "self._due.reverse()",
+        "what is due is not handed out in order of time",
+        (f"{SCRIPT}::test_rows_of_one_instant_go_in_their_order",),
     ),
     Fault(
         "looked-for-all-orders",

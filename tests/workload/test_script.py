@@ -218,6 +218,14 @@ def test_rows_of_one_instant_go_in_their_order():
     assert ran.counts["bug"]["rows_out_of_order"] == 6
 
 
+def test_turns_of_one_instant_go_in_their_order_however_it_was_added_up():
+    """The turns of a session would change places because 0.1 + 0.2 is not 0.3 to a float."""
+    rows = [row(session="a", arrival=0.1 + 0.2), row(session="a", arrival=0.3, promptTokens=2000)]
+    ran = sent(*rows)
+    assert [request.turn for request in ran.requests] == [1, 2]
+    assert [request.prompt.tokens for request in ran.requests][1] == 2000
+
+
 def test_rows_due_at_one_instant_go_in_their_order_however_they_came_to_be_due():
     """C63: if this fails, rows due at 0.5 s are placed in the order in which that became known:
     first those that arrive then, next the follow-up whose turn before ended first."""
