@@ -24,10 +24,7 @@ from sim.results import arrow
 from sim.results.digest import digest
 from sim.results.forms import SCHEMA_VERSION, read_json, read_manifest
 from sim.results.places import (
-    HASH_DIGITS,
     MANIFEST,
-    NO_VARIANT,
-    PREVIOUS,
     SUMMARY,
     make_folder,
     put,
@@ -37,23 +34,6 @@ from sim.results.places import (
 )
 from sim.results.result import RunFacts, RunResult
 from sim.results.tables import DECLARED, Tables, schema
-
-__all__ = [
-    "HASH_DIGITS",
-    "MANIFEST",
-    "NO_VARIANT",
-    "PREVIOUS",
-    "SCHEMA_VERSION",
-    "SUMMARY",
-    "UNREADABLE",
-    "Origin",
-    "facts_from",
-    "folder",
-    "made",
-    "read",
-    "scenario_folder",
-    "write",
-]
 
 UNREADABLE: Final = (
     *(OSError, LookupError, TypeError, ValueError, AttributeError),

@@ -13,7 +13,8 @@ from sim.errors import UserError
 from sim.explain import explain, parts
 from sim.explain.kinds import NAMES
 from sim.results.arrow import whole
-from sim.results.store import MANIFEST, read
+from sim.results.places import MANIFEST
+from sim.results.store import read
 from tests.cli.conftest import Podsim, podsim  # noqa: F401
 from tests.explain.runs import check
 
