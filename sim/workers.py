@@ -103,19 +103,17 @@ class Worker:
             raise self._lost() from None
         return message
 
-    def ask(self, call: Callable[[Tell], Result]) -> Result:
-        """The result of one call, notes unheard; raises what it raises.
+    def answer(self) -> Any:
+        """What its call returns, notes unheard; raises what it raises.
 
         Raises ``WorkerError`` when the worker ends without an answer.
         """
-        self.give(0, call)
         while True:
             match self.hear():
                 case _Failure(error):
                     raise error
                 case _Answer(result):
-                    answer: Result = result
-                    return answer
+                    return result
 
     def _lost(self) -> WorkerError:
         self.process.join(PATIENCE_S)

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from queue import SimpleQueue
+from typing import Any, Final
 
 from sim.errors import UserError, WorkerError
-from sim.sweep.executor import Executor
-from sim.workers import without_interrupts
-
-Result = TypeVar("Result")
+from sim.sweep.executor import Call, Ended, Executor
+from sim.workers import signals_held_back, without_interrupts
 
 CONNECT_S: Final = 10.0
 """How long to wait for a scheduler, and for the first worker."""
@@ -63,25 +62,39 @@ def _local_cluster(distributed: Any, count: int) -> Any:
 
 
 class _Dask:
-    """The ``concurrent.futures`` executor of a Dask client; see ``dask_cluster``."""
+    """Calls of a Dask client; see ``dask_cluster``.
+
+    The client's own thread takes the locks that we take when we ask something,
+    so that no signal may come between; only the wait for an end has none.
+    """
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._executor = client.get_executor(pure=False)
+        self._ended: SimpleQueue[tuple[int, Future[Any]]] = SimpleQueue()
 
     @property
     def slots(self) -> int:
         try:
-            return max(1, sum(map(int, self._client.nthreads().values())))
+            with signals_held_back():
+                return max(1, sum(map(int, self._client.nthreads().values())))
         except Exception as error:  # whatever a client says whose scheduler has left
             raise _gone(error) from error
 
-    def submit(self, call: Callable[[], Result], /) -> "Future[Result]":
+    def submit(self, key: int, call: Call, /) -> None:
         try:
-            future: Future[Result] = self._executor.submit(call)
+            with signals_held_back():
+                future: Future[Any] = self._executor.submit(call)
+                future.add_done_callback(lambda done: self._ended.put((key, done)))
         except Exception as error:  # as above
             raise _gone(error) from error
-        return future
+
+    def next_end(self) -> Ended:
+        key, future = self._ended.get()
+        try:
+            return Ended(key, future.result())
+        except Exception as error:
+            return Ended(key, error=error)
 
 
 def _check(client: Any, address: str | None, check: Callable[[], None]) -> None:

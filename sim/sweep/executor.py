@@ -1,23 +1,33 @@
 """Where the runs of a sweep are computed: what it asks for; this process; worker processes."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from functools import partial
-from queue import SimpleQueue
-from threading import Lock
-from typing import Any, Final, Protocol, TypeVar
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import Any, Final, Protocol
 
 from sim.errors import WorkerError
-from sim.workers import Worker, signals_held_back, start, started
+from sim.workers import Worker, signals_held_back, start, started, stop
 
-Result = TypeVar("Result")
+Call = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A call that was made: what it returned, or what it raised."""
+
+    key: int
+    result: Any = None
+    error: Exception | None = None
 
 
 class Executor(Protocol):
-    """What a sweep needs of a ``concurrent.futures.Executor``, and how wide it is.
+    """Makes calls somewhere, several at a time.
 
-    A call that fails, or whose process dies, fails its own future and no other.
+    A call that fails, or whose process dies, ends with its own error and harms
+    no other. Ctrl-C may come at any instant: it must find no lock taken that a
+    thread in the background waits for, which is why there are no futures here.
     """
 
     @property
@@ -25,27 +35,37 @@ class Executor(Protocol):
         """How many calls it can work on at once; may change while it works."""
         ...
 
-    def submit(self, call: Callable[[], Result], /) -> "Future[Result]":
-        """Have ``call`` made somewhere; call and result are pickled.
+    def submit(self, key: int, call: Call, /) -> None:
+        """Have ``call`` made and its end told by ``next_end``; call and result are pickled.
 
         Raises ``WorkerError`` when there is nobody left to make it.
         """
         ...
 
+    def next_end(self) -> Ended:
+        """Wait for the next end of what was submitted, in any order."""
+        ...
+
 
 class ThisProcess:
-    """Makes each call at once, here, where the dying of one would be the end of all."""
+    """Makes one call after another, here, where the dying of one would be the end of all."""
 
     slots: Final = 1
 
-    def submit(self, call: Callable[[], Result], /) -> "Future[Result]":
-        """A future that has ended; Ctrl-C goes on to the caller."""
-        future: Future[Result] = Future()
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Call]] = deque()
+
+    def submit(self, key: int, call: Call, /) -> None:
+        """Keep it for ``next_end``: what has ended is told before anything else begins."""
+        self._waiting.append((key, call))
+
+    def next_end(self) -> Ended:
+        """Make the next call; Ctrl-C goes on to the caller."""
+        key, call = self._waiting.popleft()
         try:
-            future.set_result(call())
+            return Ended(key, call())
         except Exception as error:
-            future.set_exception(error)
-        return future
+            return Ended(key, error=error)
 
 
 @contextmanager
@@ -55,69 +75,80 @@ def worker_processes(count: int) -> Iterator[Executor]:
     A process that dies is replaced. What is in flight at the end is lost.
     Raises ``WorkerError`` when a process cannot be started.
     """
-    with ExitStack() as ended, started(count) as workers:
-        processes = _Processes(workers)
-        ended.callback(processes.join)  # once they are dead, nobody waits for their answers
-        try:
-            yield processes
-        finally:
-            processes.close()
+    with started(count) as workers:
+        yield _Processes(workers)
 
 
 class _Processes:
-    """A thread for each worker process hands it calls; see ``worker_processes``."""
+    """Hands each idle process the next call; see ``worker_processes``."""
 
     def __init__(self, workers: list[Worker]) -> None:
         self._workers = workers
-        self._threads = ThreadPoolExecutor(len(workers))
-        self._idle: SimpleQueue[Worker] = SimpleQueue()
-        self._changing = Lock()
-        self._closed = False
-        for worker in workers:
-            self._idle.put(worker)
+        self._idle = deque(workers)
+        self._busy: dict[Any, Worker] = {}
+        self._waiting: deque[tuple[int, Call]] = deque()
+        self._unsent: deque[Ended] = deque()
 
     @property
     def slots(self) -> int:
         return len(self._workers)
 
-    def submit(self, call: Callable[[], Result], /) -> "Future[Result]":
-        return self._threads.submit(self._ask, partial(_quiet, call))
+    def submit(self, key: int, call: Call, /) -> None:
+        self._waiting.append((key, call))
+        self._hand_out()
 
-    def close(self) -> None:
-        """Begin nothing any more."""
-        with self._changing:
-            self._closed = True
-        self._threads.shutdown(wait=False, cancel_futures=True)
+    def next_end(self) -> Ended:
+        if self._unsent:
+            return self._unsent.popleft()
+        worker = self._busy.pop(wait(list(self._busy))[0])
+        ended = self._heard(worker)
+        self._hand_out()
+        return ended
 
-    def join(self) -> None:
-        """Wait for the threads, whose processes have ended."""
-        self._threads.shutdown()
+    def _hand_out(self) -> None:
+        while self._waiting and self._idle:
+            key, call = self._waiting.popleft()
+            worker = self._idle.popleft()
+            try:
+                worker.give(key, _Quiet(call))
+            except WorkerError as error:
+                self._unsent.append(Ended(key, error=error))
+                self._idle.append(self._successor(worker))
+            except Exception as error:  # whatever pickling a call may raise
+                self._unsent.append(Ended(key, error=error))
+                self._idle.append(worker)
+            else:
+                self._busy[worker.connection] = worker
 
-    def _ask(self, call: Callable[[Any], Result]) -> Result:
-        worker = self._idle.get()  # there are as many as threads
+    def _heard(self, worker: Worker) -> Ended:
+        key, idle = worker.index, worker
         try:
-            return worker.ask(call)
-        except WorkerError:
-            worker = self._successor(worker)
-            raise
+            return Ended(key, worker.answer())
+        except WorkerError as error:
+            idle = self._successor(worker)
+            return Ended(key, error=error)
+        except Exception as error:
+            return Ended(key, error=error)
         finally:
-            self._idle.put(worker)
+            self._idle.append(idle)
 
     def _successor(self, lost: Worker) -> Worker:
         """A fresh process in place of one that died; the dead one if there is none to be had."""
-        with self._changing:
-            if self._closed:
-                return lost
-            try:
-                with signals_held_back():
-                    fresh = start()
-            except WorkerError:
-                return lost  # the next call says so again
-            self._workers[self._workers.index(lost)] = fresh
-        lost.connection.close()
+        try:
+            with signals_held_back():
+                fresh = start()
+                self._workers[self._workers.index(lost)] = fresh
+                stop([lost])
+        except WorkerError:
+            return lost  # the next call says so again
         return fresh
 
 
-def _quiet(call: Callable[[], Result], _: Any) -> Result:
+@dataclass(frozen=True)
+class _Quiet:
     """A call that sends no notes, as a worker makes it."""
-    return call()
+
+    call: Call
+
+    def __call__(self, _: Any) -> Any:
+        return self.call()

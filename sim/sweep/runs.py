@@ -3,14 +3,13 @@
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Final
 
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 from sim.results.metrics import flatten
 from sim.scenario.load import ScenarioSet
-from sim.sweep.executor import Executor
+from sim.sweep.executor import Ended, Executor
 
 QUEUED_PER_SLOT: Final = 2
 """Calls handed over for each that can be worked on, so that nobody waits for the next one."""
@@ -116,36 +115,29 @@ def measure_all(
     ``WorkerError`` when nobody is left to work.
     """
     waiting = deque((index, 1) for index in range(len(tasks)))
-    running: dict[Future[Measured], tuple[int, int]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < QUEUED_PER_SLOT * executor.slots:
-                index, tries = waiting.popleft()
-                future = executor.submit(tasks[index].measure)
-                running[future] = index, tries
-                if future.done():
-                    break  # what has ended is heard before anything else begins
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in sorted(ended, key=lambda each: running[each]):
-                index, tries = running.pop(future)
-                outcome = _outcome(future, tries)
-                if isinstance(outcome, Failed) and not outcome.is_bug and tries <= retries:
-                    waiting.append((index, tries + 1))
-                else:
-                    on_end(index, outcome)
-    finally:
-        for future in running:
-            future.cancel()
+    running: dict[int, int] = {}
+    while waiting or running:
+        while waiting and len(running) < QUEUED_PER_SLOT * executor.slots:
+            index, tries = waiting.popleft()
+            running[index] = tries
+            executor.submit(index, tasks[index].measure)
+        ended = executor.next_end()
+        tries = running.pop(ended.key)
+        outcome = _outcome(ended, tries)
+        if isinstance(outcome, Failed) and not outcome.is_bug and tries <= retries:
+            waiting.append((ended.key, tries + 1))
+        else:
+            on_end(ended.key, outcome)
 
 
-def _outcome(future: "Future[Measured]", tries: int) -> Outcome:
-    try:
-        return future.result()
-    except Exception as error:  # whatever a third-party policy, or a cluster, may raise
-        return Failed(_told(error), tries, isinstance(error, InvariantError))
+def _outcome(ended: Ended, tries: int) -> Outcome:
+    if ended.error is not None:  # whatever a third-party policy, or a cluster, may raise
+        return Failed(_told(ended.error), tries, isinstance(ended.error, InvariantError))
+    measured: Measured = ended.result
+    return measured
 
 
-def _told(error: BaseException) -> str:
+def _told(error: Exception) -> str:
     """The failure in one line, a bug by its type."""
     words = " ".join(str(error).split())
     known = isinstance(error, UserError | WorkerError | InvariantError)

@@ -1,9 +1,11 @@
 """A small scenario in a folder of its own, and ways to sweep it there."""
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,11 +50,12 @@ def podsim(folder: Path) -> Podsim:
 
 
 @pytest.fixture
-def started(folder: Path) -> Started:
-    """Start podsim in a process group of its own."""
+def started(folder: Path) -> Iterator[Started]:
+    """Start podsim in a process group of its own, of which nothing is left afterwards."""
+    children = []
 
     def start(*arguments: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-m", "sim.cli", *arguments],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
@@ -60,5 +63,11 @@ def started(folder: Path) -> Started:
             text=True,
             start_new_session=True,
         )
+        children.append(child)
+        return child
 
-    return start
+    yield start
+    for child in children:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()

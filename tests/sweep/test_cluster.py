@@ -143,6 +143,6 @@ def test_a_scheduler_that_leaves_ends_the_sweep_as_a_dead_worker_does():
             raise RuntimeError("closed")
 
     with pytest.raises(WorkerError, match="takes no more work"):
-        _Dask(Left()).submit(print)
+        _Dask(Left()).submit(0, print)
     with pytest.raises(WorkerError, match="takes no more work"):
         _Dask(Left()).slots  # noqa: B018

@@ -23,6 +23,7 @@ from sim.sweep.sweep import carry_out, plan
 from sim.sweep.table import build, write
 from tests.sweep.conftest import ROOT
 from tests.sweep.here import here
+from tests.sweep.interrupted import INSTANTS
 
 PATIENCE_S = 60.0
 RUNS = 8
@@ -110,6 +111,21 @@ def test_ctrl_c_at_a_terminal_is_heard_by_one_process(started, folder, executor)
     assert "Traceback" not in told
 
 
+def test_ctrl_c_is_obeyed_at_every_instant():
+    """Now and then it came while a future's lock was taken: the thread that was to end the future
+    waited for the lock, the sweep for the thread, and both for ever.
+    """
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.sweep.interrupted"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert (child.stderr, child.stdout) == ("", f"{INSTANTS} of {INSTANTS}\n")
+
+
 def planned():
     design = written(grid=["backends.pods.replicas=1..2..1"], settings=["window.measure=30s"])
     return plan("tiny.yaml", design, seeds=(1, 2))
@@ -184,6 +200,20 @@ def test_a_run_that_always_dies_takes_no_other_with_it():
     assert isinstance(dead, Failed) and dead.tries == 3 and not dead.is_bug
     assert "killed by SIGKILL (out of memory?)" in dead.reason
     assert outcomes == {index: Measured("fine", {}, ()) for index in (0, 2, 3, 4, 5, 6, 7)}
+    assert not active_children()
+
+
+def test_a_run_that_cannot_be_sent_or_ends_with_the_error_of_a_dead_worker_fails_alone():
+    """It would end the sweep, or leave a process behind that nobody knows any more."""
+    outcomes = {}
+    unknown = type("Unknown", (Harmless,), {})  # nobody finds it by its name
+    tasks = [unknown(), Broken(WorkerError("not so")), *[Harmless()] * 3]
+    with worker_processes(2) as executor:
+        measure_all(tasks, executor, 0, outcomes.__setitem__)
+        assert len(active_children()) == 2
+    assert "PicklingError" in outcomes.pop(0).reason
+    assert outcomes.pop(1) == Failed("not so", 1)
+    assert outcomes == {index: Measured("fine", {}, ()) for index in (2, 3, 4)}
     assert not active_children()
 
 
