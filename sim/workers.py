@@ -13,12 +13,13 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sim.errors import WorkerError
+from sim.signals import signals_held_back, without_interrupts
 
 Result = TypeVar("Result")
 Tell = Callable[[Any], None]
@@ -88,19 +89,21 @@ class Worker:
     index: int = -1
 
     def give(self, index: int, call: Callable[[Tell], Any]) -> None:
-        """Hand it a call; raises ``WorkerError`` when it is gone."""
+        """Hand it a call; raises ``WorkerError`` when it is gone, and had not heard of the call."""
         self.index = index
+        pickled = pickle.dumps(call)
         try:
-            self.connection.send(call)
+            self.connection.send_bytes(pickled)
         except OSError:
             raise self._lost() from None
 
     def hear(self) -> _Note | _Answer | _Failure:
         """Wait for what it says next; raises ``WorkerError`` when it is gone."""
         try:
-            message: _Note | _Answer | _Failure = self.connection.recv()
+            pickled = self.connection.recv_bytes()
         except (EOFError, OSError):
             raise self._lost() from None
+        message: _Note | _Answer | _Failure = pickle.loads(pickled)
         return message
 
     def answer(self) -> Any:
@@ -134,64 +137,47 @@ def started(count: int) -> Iterator[list[Worker]]:
             workers.extend(start() for _ in range(count))
         yield workers
     finally:
-        with signals_held_back():
-            stop(workers)
+        try:
+            _stop_undisturbed(workers)
+        except BaseException:  # of a signal that came just before the next ones were held back
+            _stop_undisturbed(workers)
+            raise
+
+
+def _stop_undisturbed(workers: Sequence[Worker]) -> None:
+    with signals_held_back():
+        stop(workers)
 
 
 def stop(workers: Sequence[Worker]) -> None:
-    """End them, those that take too long the hard way."""
+    """End those that have not been ended, those that take too long the hard way."""
     patience_s = PATIENCE_S
-    for worker in workers:
+    running = [worker for worker in workers if not worker.connection.closed]
+    for worker in running:
         worker.process.terminate()
-    for worker in workers:
+    for worker in running:
         worker.process.join(patience_s)
         if worker.process.is_alive():
             patience_s = 0.0  # the others have had as long
             worker.process.kill()
             worker.process.join()
+        worker.process.close()
         worker.connection.close()
 
 
 def start() -> Worker:
     """A fresh worker; raises ``WorkerError`` when it cannot be had."""
-    ours, theirs = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
+    spawn = get_context("spawn")
     try:
-        process.start()
+        ours, theirs = spawn.Pipe()
+        with (
+            theirs
+        ):  # only the worker keeps its end open: when it dies, we read the end of the pipe
+            process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+            process.start()
     except OSError as error:
         raise WorkerError(f"cannot start a worker process: {error.strerror}") from error
-    theirs.close()  # only the worker's own end is open: when it dies, we read the end of the pipe
     return Worker(process, ours)
-
-
-@contextmanager
-def without_interrupts() -> Iterator[None]:
-    """Processes started meanwhile never hear Ctrl-C; we hear it afterwards."""
-    # It would let interrupts through if it were started while they are held back.
-    resource_tracker.ensure_running()
-    with signals_held_back():
-        yield
-
-
-@contextmanager
-def signals_held_back() -> Iterator[None]:
-    """What would interrupt us is heard afterwards; workers started meanwhile never hear Ctrl-C."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    heard: list[int] = []
-    handlers: dict[signal.Signals, Any] = {}
-    # The mask is inherited, but here a library's thread may take the signal in our stead. Only
-    # the main thread is interrupted, and only it may say what a signal does.
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handlers[number] = signal.signal(number, lambda held, _: heard.append(held))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for held in heard:
-            signal.raise_signal(held)
 
 
 def _serve(connection: Connection) -> None:

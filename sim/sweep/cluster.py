@@ -4,13 +4,15 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Final
 
 from sim.errors import UserError, WorkerError
+from sim.signals import without_interrupts
 from sim.sweep.executor import Call, Ended, Executor
-from sim.workers import signals_held_back, without_interrupts
 
 CONNECT_S: Final = 10.0
 """How long to wait for a scheduler, and for the first worker."""
@@ -40,7 +42,9 @@ def dask_cluster(address: str | None, count: int, check: Callable[[], None]) -> 
         except (OSError, ValueError) as error:
             raise UserError(f"no Dask scheduler answers at {address}: {error}") from None
         _check(client, address, check)
-        yield _Dask(client)
+        dask = _Dask(client)
+        stack.callback(dask.close)
+        yield dask
 
 
 def _local_cluster(distributed: Any, count: int) -> Any:
@@ -64,37 +68,66 @@ def _local_cluster(distributed: Any, count: int) -> Any:
 class _Dask:
     """Calls of a Dask client; see ``dask_cluster``.
 
-    The client's own thread takes the locks that we take when we ask something,
-    so that no signal may come between; only the wait for an end has none.
+    The client is asked by a thread: it has locks that must not be left taken
+    when we are interrupted, and may wait for a scheduler that has stopped. Of
+    a ``SimpleQueue`` a signal leaves nothing half done.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._executor = client.get_executor(pure=False)
-        self._ended: SimpleQueue[tuple[int, Future[Any]]] = SimpleQueue()
+        self._slots = 1
+        self._count()
+        self._submitted: SimpleQueue[tuple[int, Call] | None] = SimpleQueue()
+        self._ended: SimpleQueue[Ended | WorkerError] = SimpleQueue()
+        Thread(target=self._ask, daemon=True).start()
 
     @property
     def slots(self) -> int:
-        try:
-            with signals_held_back():
-                return max(1, sum(map(int, self._client.nthreads().values())))
-        except Exception as error:  # whatever a client says whose scheduler has left
-            raise _gone(error) from error
+        """As many as there were at the last call that was handed over."""
+        return self._slots
 
     def submit(self, key: int, call: Call, /) -> None:
+        self._submitted.put((key, call))
+
+    def next_end(self) -> Ended:
+        ended = self._ended.get()
+        if isinstance(ended, WorkerError):
+            raise ended
+        return ended
+
+    def close(self) -> None:
+        """End the thread, as soon as nobody keeps it waiting."""
+        self._submitted.put(None)
+
+    def _ask(self) -> None:
+        while (submitted := self._submitted.get()) is not None:
+            try:
+                self._submit(*submitted)
+                self._count()
+            except WorkerError as error:
+                self._ended.put(error)
+                return
+
+    def _submit(self, key: int, call: Call) -> None:
         try:
-            with signals_held_back():
-                future: Future[Any] = self._executor.submit(call)
-                future.add_done_callback(lambda done: self._ended.put((key, done)))
+            future: Future[Any] = self._executor.submit(call)
+        except Exception as error:  # whatever a client says whose scheduler has left
+            raise _gone(error) from error
+        future.add_done_callback(partial(self._tell, key))
+
+    def _count(self) -> None:
+        try:
+            self._slots = max(1, sum(map(int, self._client.nthreads().values())))
         except Exception as error:  # as above
             raise _gone(error) from error
 
-    def next_end(self) -> Ended:
-        key, future = self._ended.get()
+    def _tell(self, key: int, future: "Future[Any]") -> None:
+        """Called by a thread of Dask's; with its future it drops Dask's own, which takes locks."""
         try:
-            return Ended(key, future.result())
+            self._ended.put(Ended(key, future.result()))
         except Exception as error:
-            return Ended(key, error=error)
+            self._ended.put(Ended(key, error=error))
 
 
 def _check(client: Any, address: str | None, check: Callable[[], None]) -> None:

@@ -8,7 +8,8 @@ from multiprocessing.connection import wait
 from typing import Any, Final, Protocol
 
 from sim.errors import WorkerError
-from sim.workers import Worker, signals_held_back, start, started, stop
+from sim.signals import signals_held_back
+from sim.workers import Worker, start, started, stop
 
 Call = Callable[[], Any]
 
@@ -43,7 +44,10 @@ class Executor(Protocol):
         ...
 
     def next_end(self) -> Ended:
-        """Wait for the next end of what was submitted, in any order."""
+        """Wait for the next end of what was submitted, in any order.
+
+        Raises ``WorkerError`` when there is nobody left to make it.
+        """
         ...
 
 
@@ -72,8 +76,9 @@ class ThisProcess:
 def worker_processes(count: int) -> Iterator[Executor]:
     """An executor of ``count`` processes on this machine; none of them is left afterwards.
 
-    A process that dies is replaced. What is in flight at the end is lost.
-    Raises ``WorkerError`` when a process cannot be started.
+    A process that dies is replaced, or missed as long as there are others. What
+    is in flight at the end is lost. Raises ``WorkerError`` when a process
+    cannot be started.
     """
     with started(count) as workers:
         yield _Processes(workers)
@@ -111,9 +116,9 @@ class _Processes:
             worker = self._idle.popleft()
             try:
                 worker.give(key, _Quiet(call))
-            except WorkerError as error:
-                self._unsent.append(Ended(key, error=error))
-                self._idle.append(self._successor(worker))
+            except WorkerError:  # it died in idleness, which is not the fault of this call
+                self._waiting.appendleft((key, call))
+                self._replace(worker)
             except Exception as error:  # whatever pickling a call may raise
                 self._unsent.append(Ended(key, error=error))
                 self._idle.append(worker)
@@ -121,27 +126,30 @@ class _Processes:
                 self._busy[worker.connection] = worker
 
     def _heard(self, worker: Worker) -> Ended:
-        key, idle = worker.index, worker
+        key = worker.index
         try:
-            return Ended(key, worker.answer())
+            ended = Ended(key, worker.answer())
         except WorkerError as error:
-            idle = self._successor(worker)
+            self._replace(worker)
             return Ended(key, error=error)
         except Exception as error:
-            return Ended(key, error=error)
-        finally:
-            self._idle.append(idle)
+            ended = Ended(key, error=error)
+        self._idle.append(worker)
+        return ended
 
-    def _successor(self, lost: Worker) -> Worker:
-        """A fresh process in place of one that died; the dead one if there is none to be had."""
-        try:
-            with signals_held_back():
+    def _replace(self, lost: Worker) -> None:
+        """Have a fresh process instead; raises ``WorkerError`` if there is none and no other."""
+        with signals_held_back():
+            stop([lost])
+            self._workers.remove(lost)
+            try:
                 fresh = start()
-                self._workers[self._workers.index(lost)] = fresh
-                stop([lost])
-        except WorkerError:
-            return lost  # the next call says so again
-        return fresh
+            except WorkerError:
+                if not self._workers:
+                    raise
+            else:
+                self._workers.append(fresh)
+                self._idle.append(fresh)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,16 @@
 import os
 import signal
 import sys
+from concurrent.futures import Future
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
 from sim.errors import UserError, WorkerError
 from sim.sweep.cluster import _Dask
 from sim.sweep.design import written
+from sim.sweep.executor import Ended
 from sim.sweep.finding import find, ladder
 from sim.sweep.kept import TABLE
 from sim.sweep.places import opener
@@ -132,17 +135,65 @@ def test_a_scheduler_that_does_not_answer_is_told(podsim, monkeypatch):
 def test_a_scheduler_that_leaves_ends_the_sweep_as_a_dead_worker_does():
     """A cluster that is shut down would look like a bug of podsim."""
 
-    class Left:
+    class Leaving:
+        """A client whose scheduler leaves after so many calls."""
+
+        def __init__(self, calls):
+            self.calls = calls
+
         def get_executor(self, **_):
             return self
 
         def nthreads(self):
-            raise OSError("closed")
+            if self.calls < 0:
+                raise OSError("closed")
+            return {"worker": 1}
 
         def submit(self, _):
-            raise RuntimeError("closed")
+            self.calls -= 1
+            if self.calls < 0:
+                raise RuntimeError("closed")
+            return Future()
 
-    with pytest.raises(WorkerError, match="takes no more work"):
-        _Dask(Left()).submit(0, print)
-    with pytest.raises(WorkerError, match="takes no more work"):
-        _Dask(Left()).slots  # noqa: B018
+    with pytest.raises(WorkerError, match="takes no more work: closed"):
+        _Dask(Leaving(-1))
+    for calls in (0, 1):
+        dask = _Dask(Leaving(calls))
+        for key in range(calls + 1):
+            dask.submit(key, print)
+        with pytest.raises(WorkerError, match="takes no more work: closed"):
+            dask.next_end()
+
+
+def test_a_client_that_waits_for_ever_keeps_nobody_waiting():
+    """A scheduler had stopped, or the network was cut: signals were held back until its answer,
+    and only SIGKILL ended the sweep.
+    """
+    stopped = Event()
+
+    class Waiting:
+        """A client whose scheduler says how many workers it has, and then nothing more."""
+
+        asked = 0
+
+        def get_executor(self, **_):
+            return self
+
+        def nthreads(self):
+            self.asked += 1
+            if self.asked > 1:
+                stopped.wait()
+            return {"worker": 3}
+
+        def submit(self, call):
+            made = Future()
+            made.set_result(call())
+            return made
+
+    dask = _Dask(Waiting())
+    dask.submit(0, lambda: "made")
+    dask.submit(1, lambda: "not sent")
+    assert dask.next_end() == Ended(0, "made")
+    assert dask.slots == 3
+    dask.close()
+    stopped.set()

@@ -112,17 +112,18 @@ def test_ctrl_c_at_a_terminal_is_heard_by_one_process(started, folder, executor)
     assert "Traceback" not in told
 
 
-def test_ctrl_c_is_obeyed_at_every_instant():
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+def test_ctrl_c_is_obeyed_at_every_instant(executor):
     """Now and then it came while a future's lock was taken: the thread that was to end the future
     waited for the lock, the sweep for the thread, and both for ever.
     """
     child = subprocess.run(
-        [sys.executable, "-m", "tests.sweep.interrupted"],
+        [sys.executable, "-m", "tests.sweep.interrupted", executor],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=10 * PATIENCE_S,
     )
     assert child.stderr == ""
     obeyed, ignored = map(int, re.findall(r"\d+", child.stdout))
@@ -218,6 +219,34 @@ def test_a_run_that_cannot_be_sent_or_ends_with_the_error_of_a_dead_worker_fails
     assert outcomes.pop(1) == Failed("not so", 1)
     assert outcomes == {index: Measured("fine", {}, ()) for index in (2, 3, 4)}
     assert not active_children()
+
+
+def test_a_worker_that_dies_in_idleness_costs_no_run_a_try():
+    """The next run would count as failed, though nobody had heard of it."""
+    outcomes = {}
+    with worker_processes(2) as executor:
+        for child in active_children():
+            child.kill()
+            child.join()
+        measure_all([Harmless()] * 3, executor, 0, outcomes.__setitem__)
+    assert outcomes == dict.fromkeys(range(3), Measured("fine", {}, ()))
+
+
+def test_without_another_process_a_sweep_goes_on_with_those_it_has(monkeypatch):
+    """All runs that were left would fail one after another, and be said to want memory."""
+    refusal = WorkerError("cannot start a worker process: Too many open files")
+
+    def refuse():
+        raise refusal
+
+    outcomes = {}
+    with worker_processes(2) as executor:
+        monkeypatch.setattr("sim.sweep.executor.start", refuse)
+        measure_all([Deadly(), *[Harmless()] * 3], executor, 0, outcomes.__setitem__)
+        assert "killed by SIGKILL" in outcomes.pop(0).reason
+        assert outcomes == {index: Measured("fine", {}, ()) for index in (1, 2, 3)}
+        with pytest.raises(WorkerError, match="cannot start a worker process: Too many"):
+            measure_all([Deadly(), Harmless()], executor, 0, outcomes.__setitem__)
 
 
 def test_a_broken_invariant_is_a_bug_and_not_tried_again_other_errors_are_told_by_type():
