@@ -14,6 +14,7 @@ from sim.results.stored import stored_runs
 from sim.runner import Runs, run_set
 from sim.scenario.load import ScenarioSet, load, load_dict
 from sim.scenario.schema import MAX_SEED
+from sim.scenario.suggest import suggestion
 
 
 def run(
@@ -82,8 +83,8 @@ def _only(side: Side, variant: str) -> Side:
     """The runs of one variant."""
     found = tuple(run for run in side.runs if run.variant == variant)
     if not found:
-        known = ", ".join(map(repr, side.variants))
-        raise UserError(f"variants: {side.label} has no {variant!r}; it has {known}")
+        hint = suggestion(variant, filter(None, side.variants))
+        raise UserError(f"variants: {side.label} has no {variant!r}{hint}")
     return replace(side, runs=found)
 
 

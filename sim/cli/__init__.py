@@ -80,6 +80,17 @@ class Verbs(click.Group):
         command: click.Command = import_module(f"sim.cli.verbs.{module}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that was typed; of a misspelt one it is said which was probably meant."""
+        typed = args[0]
+        if not typed.startswith("-") and self.get_command(ctx, typed) is None:
+            from sim.scenario.suggest import suggestion
+
+            ctx.fail(f"No such command {typed!r}{suggestion(typed, VERBS)}")
+        return super().resolve_command(ctx, args)
+
     def make_context(
         self, info_name: str | None, args: list[str], *others: Any, **options: Any
     ) -> click.Context:
@@ -155,7 +166,7 @@ def main() -> None:
 
     \b
     Exit codes: 0 fine, 1 worse than before, or find has no answer,
-    2 bad input or usage, 3 not comparable, 4 invariant violated,
-    70 internal error, a killed worker or failed runs of a sweep,
-    130 interrupted, 141 reader gone.
+    2 bad input or usage, 3 not comparable, or nothing to measure,
+    4 invariant violated, 70 internal error, a killed worker or failed
+    runs of a sweep, 130 interrupted, 141 reader gone.
     """

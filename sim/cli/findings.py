@@ -5,9 +5,10 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from sim.sweep.finding import Answer, Trial
+    from sim.sweep.answer import Answer, Trial
 
 CENSORED: Final = "censored"
+NULL: Final = "null"
 
 
 def render(answers: "Sequence[Answer]") -> str:
@@ -20,7 +21,7 @@ def render(answers: "Sequence[Answer]") -> str:
 
 
 def as_document(answers: "Sequence[Answer]") -> dict[str, Any]:
-    """The answers for machines; a censored mean is null."""
+    """The answers for machines; the mean of what is censored, or was not there, is null."""
     return {
         "path": answers[0].path,
         "target": str(answers[0].target),
@@ -33,6 +34,7 @@ def as_document(answers: "Sequence[Answer]") -> dict[str, Any]:
                 "misses": answer.misses,
                 "crossing": answer.crossing,
                 "answer": in_words(answer),
+                "reason": answer.reason,
                 "trials": [_plain(trial) for trial in answer.trials],
                 "contradictions": [list(pair) for pair in answer.contradictions],
             }
@@ -45,6 +47,8 @@ def in_words(answer: "Answer") -> str:
     """The answer in one sentence."""
     name = answer.path.rpartition(".")[2]
     first, last = answer.trials[0], answer.trials[-1]
+    if answer.status == "unmeasured":
+        return f"none: {answer.reason}"
     if answer.status == "always":
         return f"both ends meet it: {_both(answer)}; widen the range to see where that ends"
     if answer.status == "never":
@@ -89,6 +93,8 @@ def _both(answer: "Answer") -> str:
 
 
 def _figure(trial: "Trial") -> str:
+    if trial.verdict == "unmeasured":
+        return NULL
     mean, low, high = trial.interval.mean, trial.interval.low, trial.interval.high
     if mean is None or low is None or high is None or not isfinite(mean):
         return CENSORED
@@ -109,4 +115,5 @@ def _plain(trial: "Trial") -> dict[str, Any]:
         "seeds": interval.n,
         "censored": interval.mean is not None and not isfinite(interval.mean),
         "verdict": trial.verdict,
+        "reason": trial.reason,
     }

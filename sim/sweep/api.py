@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 
 from sim.errors import UserError
 from sim.sweep import axes, table
+from sim.sweep.answer import Answer
 from sim.sweep.axes import Axis
 from sim.sweep.design import design
-from sim.sweep.finding import DEFAULT_MAX_SEEDS, Answer, ladder
+from sim.sweep.finding import DEFAULT_MAX_SEEDS, ladder
 from sim.sweep.finding import find as search
 from sim.sweep.kept import DEFAULT_STORE, TABLE
 from sim.sweep.places import opener_for_scripts

@@ -4,74 +4,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import version
-from itertools import count, islice, pairwise
+from itertools import count, islice
 from math import ceil, inf
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
-from sim.errors import InvariantError, UserError, WorkerError
+from sim.comparison.pairing import named_seeds
+from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
 from sim.scenario.load import ScenarioSet
 from sim.stats import Interval
 from sim.sweep import axes, search
 from sim.sweep.amounts import Amount, alike, in_base, parse
+from sim.sweep.answer import Answer, Status, Trial
 from sim.sweep.executor import Executor
 from sim.sweep.points import Loader, Source
 from sim.sweep.runs import Failed, Outcome, Task, measure_all
 from sim.sweep.sweep import Opened
-from sim.sweep.target import Target, Verdict, check
+from sim.sweep.target import Gone, Target, Verdict, check
 
-Status: TypeAlias = Literal["found", "undecided", "always", "never"]
 Note: TypeAlias = Callable[[str], None]
 
 DEFAULT_MAX_SEEDS: Final = 20
 DEFAULT_PARTS: Final = 100
 MAX_VALUES: Final = 10**9
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One value that was tried: the mean of the figure over the seeds with its 95 % t interval.
-
-    A mean is infinite when the figure of any seed was censored.
-    """
-
-    value: str
-    interval: Interval
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a search has come to for one variant.
-
-    ``status`` is ``found`` when ``value`` surely meets the target and its
-    neighbour ``misses`` surely does not; ``undecided`` when intervals in
-    between straddle the bound (``value`` is then the nearest that surely meets
-    it, if any); ``always`` and ``never`` when both ends say so. ``larger_helps``
-    is None for these. ``trials`` go up; ``contradictions`` are pairs of them
-    between which the figure surely went the wrong way.
-    """
-
-    variant: str
-    path: str
-    target: Target
-    status: Status
-    larger_helps: bool | None
-    value: str | None
-    misses: str | None
-    trials: tuple[Trial, ...]
-    contradictions: tuple[tuple[str, str], ...]
-
-    @property
-    def crossing(self) -> tuple[str, str] | None:
-        """The neighbours among the trials between which the means alone cross the bound; None
-        unless there is one such place.
-        """
-        found = [
-            (one.value, other.value)
-            for one, other in pairwise(self.trials)
-            if self.target.kept_by_mean(one.interval) != self.target.kept_by_mean(other.interval)
-        ]
-        return found[0] if len(found) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -139,8 +93,10 @@ def find(
 
     The seeds are those of the scenario when missing, at least two; where an
     interval straddles the bound, twice as many are tried, up to ``max_seeds``.
-    Raises ``ScenarioError`` when an end of the range, or a value that the search
-    comes to, is no scenario, and ``UserError`` for a figure that no run has.
+    A variant whose search comes to a value with nothing to be measured, or that
+    is no scenario, says so in its answer, and the next one is searched. Raises
+    ``ScenarioError`` when an end of the range is no scenario, and ``UserError``
+    for a figure that no run can have.
     """
     loader = Loader(source)
     loaded = _Scenarios(loader, values, settings, variants)
@@ -186,6 +142,10 @@ class _Scenarios:
         return Task(self.at(index).variant([variant]), seed, version("podsim"))
 
 
+class _UnmeasuredError(Exception):
+    """The search came to a value at which nothing can be measured."""
+
+
 @dataclass
 class _Trials:
     """The search for one variant."""
@@ -198,27 +158,34 @@ class _Trials:
     executor: Executor
     retries: int
     note: Note
-    figures: dict[tuple[int, int], float] = field(default_factory=dict)
+    figures: dict[tuple[int, int], float | Gone] = field(default_factory=dict)
     trials: dict[int, Trial] = field(default_factory=dict)
 
     def answer(self) -> Answer:
         values = self.scenarios.values
         self._measure((0, values.last), self.start)
-        found = search.edge(values.last, self._judge)
+        reason = None
+        try:
+            found = search.edge(values.last, self._judge)
+        except _UnmeasuredError as error:
+            found, reason = search.Edge(None, None, None), str(error)
+            for end in sorted({0, values.last} - self.trials.keys()):  # it has its runs
+                self._keep(end, self._trial(end, self.start))
         tried = {index: trial.interval for index, trial in sorted(self.trials.items())}
         return Answer(
             variant=self.variant,
             path=values.path,
             target=self.target,
-            status=self._status(found),
+            status="unmeasured" if reason else self._status(found),
             larger_helps=found.upward,
             value=None if found.meets is None else values.value(found.meets),
             misses=None if found.misses is None else values.value(found.misses),
             trials=tuple(self.trials[index] for index in tried),
             contradictions=tuple(
                 (values.value(one), values.value(other))
-                for one, other in search.contradictions(tried)
+                for one, other in ([] if reason else search.contradictions(tried))
             ),
+            reason=reason,
         )
 
     def _status(self, found: search.Edge) -> Status:
@@ -231,20 +198,42 @@ class _Trials:
         return "undecided"
 
     def _judge(self, index: int) -> Verdict:
-        """Try a value under more and more seeds, until its interval says something."""
+        """Try a value under more and more seeds, until its interval says something.
+
+        Raises ``_UnmeasuredError`` when there is nothing to be said.
+        """
         number = self.start
         while True:
-            self._measure((index,), number)
-            values = [self.figures[index, seed] for seed in self.seeds[:number]]
-            interval = self.target.interval(values)
-            verdict = self.target.verdict(interval)
-            if verdict != "undecided" or number == len(self.seeds):
+            try:
+                self._measure((index,), number)
+            except ScenarioError as error:  # a value between the ends, such as 3 GPUs for 8 heads
+                value, why = self.scenarios.values.value(index), error.faults[0].message
+                raise _UnmeasuredError(f"{value} cannot be run: {why}") from None
+            trial = self._trial(index, number)
+            if trial.verdict != "undecided" or number == len(self.seeds):
                 break
             number = min(2 * number, len(self.seeds))
-        trial = Trial(self.scenarios.values.value(index), interval, verdict)
+        self._keep(index, trial)
+        if trial.verdict == "unmeasured":
+            raise _UnmeasuredError(f"at {trial.value} {trial.reason}")
+        return trial.verdict
+
+    def _trial(self, index: int, number: int) -> Trial:
+        """What the runs of the first ``number`` seeds say, which have been made."""
+        value = self.scenarios.values.value(index)
+        found = {seed: self.figures[index, seed] for seed in self.seeds[:number]}
+        gone = {seed: figure for seed, figure in found.items() if isinstance(figure, Gone)}
+        if gone:
+            (first, *_) = gone.values()
+            reason = first.under(named_seeds(gone))
+            return Trial(value, Interval(None, None, None, number), "unmeasured", reason)
+        known = [figure for figure in found.values() if not isinstance(figure, Gone)]
+        interval = self.target.interval(known)
+        return Trial(value, interval, self.target.verdict(interval))
+
+    def _keep(self, index: int, trial: Trial) -> None:
         self.trials[index] = trial
         self.note(self._told(trial))
-        return verdict
 
     def _measure(self, indices: Sequence[int], number: int) -> None:
         """Make the runs of the first ``number`` seeds that have not been made yet."""
@@ -258,26 +247,23 @@ class _Trials:
 
         def ended(at: int, outcome: Outcome) -> None:
             index, seed = missing[at]
-            who = " ".join(filter(None, (self.variant, f"seed {seed}")))
-            where = f"{self.scenarios.values.path}={self.scenarios.values.value(index)}, {who}"
             if isinstance(outcome, Failed):
+                who = " ".join(filter(None, (self.variant, f"seed {seed}")))
+                where = f"{self.scenarios.values.path}={self.scenarios.values.value(index)}, {who}"
                 kind = InvariantError if outcome.is_bug else WorkerError
                 raise kind(f"{where}: {outcome.reason} (tried {outcome.tries} times)")
-            try:
-                self.figures[index, seed] = self.target.value(outcome.figures)
-            except UserError as error:
-                raise UserError(f"{where}: {error}") from None
+            self.figures[index, seed] = self.target.value(outcome.figures)
 
         measure_all(tasks, self.executor, self.retries, ended)
 
     def _told(self, trial: Trial) -> str:
-        where = f"{self.variant}: " if self.variant else ""
+        who = f"{self.variant}: " if self.variant else ""
+        where = f"{who}{self.scenarios.values.path}={trial.value}"
+        if trial.reason is not None:
+            return f"{where}: {trial.reason}"
         mean = trial.interval.mean
         figure = "censored" if mean in (inf, -inf) else f"{mean:g}"
-        return (
-            f"{where}{self.scenarios.values.path}={trial.value}: {self.target.key} {figure} over "
-            f"{trial.interval.n} seeds, {trial.verdict}"
-        )
+        return f"{where}: {self.target.key} {figure} over {trial.interval.n} seeds, {trial.verdict}"
 
 
 def _more(seeds: Sequence[int], number: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from sim.errors import UserError
 from sim.runner import available_jobs
+from sim.scenario.suggest import suggestion
 from sim.sweep.executor import Executor, ThisProcess, worker_processes
 from sim.sweep.runs import Task, check_place
 from sim.sweep.sweep import Opened
@@ -21,7 +22,7 @@ def opener(name: str, jobs: int | None, address: str | None) -> Opened:
     Raises ``UserError`` for a name or an address that cannot be meant.
     """
     if name not in EXECUTORS:
-        raise UserError(f"executor: must be one of {', '.join(EXECUTORS)}; got {name!r}")
+        raise UserError(f"executor: no executor {name!r}{suggestion(name, EXECUTORS)}")
     if address is not None and name != "dask":
         raise UserError("--address is that of a Dask scheduler: give --executor dask with it")
     if address is not None and jobs is not None:

@@ -50,21 +50,55 @@ def load_points(
 ) -> tuple[ScenarioSet, ...]:
     """One checked scenario for each point, in the order of the design.
 
-    Raises ``ScenarioError`` with the faults of all points, each once, and
-    ``UserError`` for a variant that is not there.
+    Raises ``ScenarioError`` with the faults of all points, each once, and for
+    two writings of one value, and ``UserError`` for a variant that is not there.
     """
     loader = Loader(source)
     found: list[ScenarioSet] = []
+    hashes: list[str | None] = []
     faults: dict[Fault, list[int]] = {}
     for point in range(len(design.points)):
         try:
             found.append(loader.load((*design.settings, *design.changes(point)), variants))
+            hashes.append(found[-1].scenario_hash)
         except ScenarioError as error:
+            hashes.append(None)
             for fault in dict.fromkeys(error.faults):
                 faults.setdefault(_of_axis(fault, design, point), []).append(point)
-    if faults:
-        raise ScenarioError([_at_points(fault, points, design) for fault, points in faults.items()])
+    told = [_at_points(fault, points, design) for fault, points in faults.items()]
+    told += _written_twice(design, hashes)
+    if told:
+        raise ScenarioError(told)
     return tuple(found)
+
+
+def _written_twice(design: Design, hashes: Sequence[str | None]) -> list[Fault]:
+    """The values of an axis that are one value, such as 60s and 1m: each would be run again.
+
+    Only the scenarios can tell, since it is for their fields to say what a
+    text means: two values are one when, all else being equal, the scenarios
+    are. ``hashes`` are those of the points, None of faulty ones. Random points
+    are draws and may be alike.
+    """
+    faults = []
+    for at, (option, path) in enumerate(zip(design.options, design.paths)):
+        if option == "--random":
+            continue
+        meaning: dict[str, list[str | None]] = {}
+        for values, found in zip(design.points, hashes):
+            # The other axes go through their values in one order, whichever this one has.
+            meaning.setdefault(values[at], []).append(found)
+        alike: dict[tuple[str | None, ...], list[str]] = {}
+        for value, scenarios in meaning.items():
+            if any(scenarios):
+                alike.setdefault(tuple(scenarios), []).append(value)
+        for same in alike.values():
+            if len(same) > 1:
+                named = f"{', '.join(same[:-1])} and {same[-1]}"
+                faults.append(
+                    Fault(option, 0, 0, path, f"{named} are the same value; give only one")
+                )
+    return faults
 
 
 def _of_axis(fault: Fault, design: Design, point: int) -> Fault:

@@ -1,7 +1,7 @@
 """What a search is for: a figure of a summary and the bound it has to keep."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isinf
 from typing import Final, Literal, TypeAlias
@@ -25,6 +25,21 @@ _NAMED: Final = {"by_workload": "workload", "rules": "rule", "pool": "pool"}
 
 
 @dataclass(frozen=True)
+class Gone:
+    """A figure that a run does not have, so that it neither keeps a bound nor misses it.
+
+    ``what`` is gone, ``why`` goes on from there.
+    """
+
+    what: str
+    why: str
+
+    def under(self, seeds: str) -> str:
+        """In words, for runs of these seeds."""
+        return f"{self.what} under {seeds}{self.why}"
+
+
+@dataclass(frozen=True)
 class Target:
     """``key`` is to stand in ``relation`` (``<=`` and so on) to ``bound``, in the figure's unit."""
 
@@ -40,22 +55,22 @@ class Target:
         """What a value counts as that is known only to be too late to be seen."""
         return inf if self.relation.startswith("<") else -inf
 
-    def value(self, figures: Mapping[str, float | None]) -> float:
+    def value(self, figures: Mapping[str, float | None]) -> float | Gone:
         """The figure of a run; a time that is null, censored or never reached, misses any bound.
 
-        Raises ``UserError`` where the run has no such figure, or nothing that it could be of.
+        ``Gone`` where the run has no such figure, or nothing that it could be of.
         """
         declared = metric(self.key)
         if self.key not in figures and not declared.is_family:
-            raise UserError(f"target: no {self.key!r} here{suggestion(self.key, figures)}")
+            return Gone(f"there is no {self.key!r}", suggestion(self.key, figures))
         value = figures.get(self.key, 0.0)
         if value is not None:
             return float(value)
         if nothing := _nothing(self.key, figures):
-            raise UserError(f"target: {self.key} is null: {nothing} in the window")
+            return Gone(f"{self.key} is null", f": {nothing} in the window")
         if declared.unit in _TIMES:
             return self._missed
-        raise UserError(f"target: {self.key} is null: {declared.definition}")
+        return Gone(f"{self.key} is null", f": {declared.definition}")
 
     def interval(self, values: Sequence[float]) -> Interval:
         """The 95 % t interval of the mean over runs; equal values are their own interval."""
@@ -142,10 +157,32 @@ def check(target: Target, scenario: Scenario) -> None:
         "rules": [rule.name for rule in scenario.router.rules],
         "pool": list(scenario.pools),
     }.get(first)
-    # A summary has figures by workload only where there are several.
-    if known is not None and not any(f"{rest}.".startswith(f"{name}.") for name in known):
+    if known is not None and not _begins(rest, known):
         name = rest.partition(".")[0]
         raise UserError(f"target: no {_NAMED[first]} {name!r} here{suggestion(name, known)}")
+    if first == "by_workload" and len(scenario.workloads) == 1:
+        raise UserError(
+            f"target: no {target.key!r} here: {rest.partition('.')[0]} is the only workload, and "
+            "the figures of all requests are its own"
+        )
+    if first == "pool":
+        _check_member(rest, scenario)
+
+
+def _check_member(rest: str, scenario: Scenario) -> None:
+    """Raises ``UserError`` for a member that a pool does not have."""
+    for pool, spec in scenario.pools.items():
+        at = f"{pool}.members."
+        if rest.startswith(at) and not _begins(rest.removeprefix(at), spec.members):
+            name = rest.removeprefix(at).partition(".")[0]
+            raise UserError(
+                f"target: no member {name!r} of pool {pool} here{suggestion(name, spec.members)}"
+            )
+
+
+def _begins(key: str, names: Iterable[str]) -> bool:
+    """Whether a key begins with one of the names, which may have dots themselves."""
+    return any(f"{key}.".startswith(f"{name}.") for name in names)
 
 
 def _bound(text: str, declared: Metric, written: str) -> float:

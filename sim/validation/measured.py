@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from sim.errors import UserError
+from sim.scenario.suggest import suggestion
 from sim.validation import batches, closed_loops, recordings, swaps
 from sim.validation.figures import Table
 
@@ -24,6 +25,6 @@ def validate_measured(part: str | None = None) -> Iterator[Table]:
     Raises ``UserError`` for a part that is not there.
     """
     if part is not None and part not in PARTS:
-        raise UserError(f"{part}: no such part; name one of {', '.join(PARTS)}, or none for all")
+        raise UserError(f"{part}: no such part{suggestion(part, PARTS)}")
     for name in PARTS if part is None else (part,):
         yield from PARTS[name]()

@@ -116,6 +116,28 @@ def test_wrong_usage_is_answered_with_a_hint_and_code_2(arguments):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("comprae", "No such command 'comprae'; did you mean 'compare'?"),
+        ("Validate", "did you mean 'validate'?"),
+        ("help", "known: init, import, validate, list, run, "),
+    ],
+)
+def test_a_misspelt_verb_is_answered_with_the_one_that_was_meant(typed, words):
+    """Whoever mistypes a verb would have to read through the help of all fifteen."""
+    result = CliRunner().invoke(main, [typed, "--json"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
+
+
+def test_an_option_in_place_of_a_verb_is_no_misspelt_verb():
+    """``podsim --versoin`` would be told to be an unknown command."""
+    result = CliRunner().invoke(main, ["--versoin"])
+    assert result.exit_code == 2
+    assert "option" in result.stderr and "command '" not in result.stderr
+
+
 def test_a_reader_that_leaves_early_is_no_error_of_ours():
     """`podsim ... | head -1` would print a traceback, or claim a regression."""
     program = (

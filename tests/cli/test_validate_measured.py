@@ -102,4 +102,4 @@ def test_one_part_can_be_asked_for(podsim, monkeypatch: pytest.MonkeyPatch):
     assert podsim("validate", "--measured").stdout.endswith("bounded: 1 out of bounds\n")
     unknown = podsim("validate", "--measured", "loops")
     assert unknown.exit_code == 2
-    assert "loops: no such part; name one of recordings, closed-loops" in unknown.stderr
+    assert "loops: no such part; did you mean 'closed-loops'?" in unknown.stderr

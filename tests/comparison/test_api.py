@@ -45,7 +45,8 @@ def test_two_variants_of_one_set_of_runs(runs: Runs) -> None:
     ("arguments", "words"),
     [
         ({}, "variants: name two, or give a second set of runs"),
-        ({"variants": ("two", "three")}, "no 'three'; it has 'two', 'one'"),
+        ({"variants": ("two", "three")}, "no 'three'; known: two, one"),
+        ({"variants": ("two", "oen")}, "no 'oen'; did you mean 'one'?"),
         ({"variants": "two"}, "variants: must be two names"),
         ({"variants": ("a", "b", "c")}, "variants: must be two names"),
         ({"new": 3}, "new: must be a folder or what sim.run returns; got int"),

@@ -145,6 +145,23 @@ def test_what_cannot_be_meant_is_said(design, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("design", "folder"),
+    [
+        ({"grid": ["window.warmup=60s,2m"]}, "5b755c00"),
+        ({"log": ["a.b=1..4..7"], "settings": ["c.d=1"]}, "043dcbc8"),
+        ({"random": ["a.b=1..3"], "points": 9}, "e9b7f7d6"),
+    ],
+)
+def test_a_design_keeps_the_name_of_its_folder(design, folder):
+    """Runs that an earlier podsim of this form kept would not be found, and be made anew.
+
+    The names are those of before equal values were refused: what the axes and
+    draws stand for, drawn twice or not, is still the same.
+    """
+    assert written(**design).hash == folder
+
+
 def test_all_faults_of_a_design_are_told_at_once():
     """One fault a try: six tries for six slips."""
     with pytest.raises(ScenarioError) as caught:

@@ -1,7 +1,9 @@
 """``podsim find``: the bisection, its targets, and answers that are known from elsewhere."""
 
 import json
+from dataclasses import replace
 from math import inf
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,11 +12,14 @@ from hypothesis import strategies as st
 import sim.sweep
 from sim.errors import UserError
 from sim.results.metrics import METRICS
+from sim.scenario.load import load
 from sim.stats import Interval
+from sim.sweep.answer import Answer, Trial
 from sim.sweep.finding import Ladder, find, ladder
 from sim.sweep.search import Edge, contradictions, edge
-from sim.sweep.target import Target, parse
+from sim.sweep.target import Gone, Target, check, parse
 from sim.theory import mmc_wait_s
+from tests.sweep.conftest import ROOT
 from tests.sweep.here import here
 
 SERVERS = """\
@@ -215,8 +220,7 @@ def test_a_value_that_cannot_be_run_is_told(one_by_one):
         ("ttft_s.p95 <= 3KiB", "is in s; got 3KiB"),
         ("slo_attainment >= 0.9", "needs objectives"),
         ("by_workload.nine.ttft_s.p95 <= 1", "no workload 'nine' here; known: eight"),
-        ("spill_ratio <= 0.1", "spill_ratio is null"),
-        ("by_workload.eight.ttft_s.p95 <= 1", "no 'by_workload.eight.ttft_s.p95' here"),
+        ("by_workload.eight.ttft_s.p95 <= 1", "eight is the only workload"),
     ],
 )
 def test_a_target_that_cannot_be_judged_is_refused(one_by_one, target, words):
@@ -247,8 +251,9 @@ def test_a_time_of_nothing_is_not_taken_for_one_that_is_too_long(target, figures
     workload of which no request came: the search went the wrong way, or found no value at all.
     """
     aim = parse(target)
-    with pytest.raises(UserError, match=words):
-        aim.value({"requests": 8, aim.key: None, **figures})
+    gone = aim.value({"requests": 8, aim.key: None, **figures})
+    assert isinstance(gone, Gone)
+    assert gone.under("seed 7").startswith(f"{aim.key} is null under seed 7: {words}")
 
 
 @pytest.mark.parametrize(
@@ -285,10 +290,133 @@ def test_a_null_says_where_it_was_met(podsim):
         *("find", "tiny.yaml", "--vary", "workloads.traffic.outputTokens=1..3"),
         *("--target", "tpot_s.p95 <= 1", "--variant", "round-robin"),
     )
-    assert result.exit_code == 2
-    assert "workloads.traffic.outputTokens=1, round-robin seed 7: target: tpot_s.p95 is null" in (
-        result.stderr
+    assert result.exit_code == 3
+    why = "tpot_s.p95 is null under seeds 7, 8: no answer had a second token in the window"
+    assert f"round-robin: workloads.traffic.outputTokens=1: {why}\n" in result.stderr
+    assert result.stdout.splitlines()[-1] == f"Answer: none: at 1 {why}"
+
+
+def test_a_null_of_one_variant_costs_no_other_its_answer(podsim):
+    """Of three variants the second had no request under one seed: the answers of the first, for
+    which the runs had been made, and of the third were never told.
+    """
+    text = Path("tiny.yaml").read_text(encoding="utf-8")
+    changed = text.split("variants:")[0] + VARIANTS
+    Path("tiny.yaml").write_text(changed, encoding="utf-8")
+    search = (
+        *("find", "tiny.yaml", "--vary", "engines.small.stepTime.a=1..401", "--seeds", "4"),
+        *("--tolerance", "100", "--target", "ttft_s.p95 <= 0.15"),
     )
+    result = podsim(*search, "--json")
+    assert result.exit_code == 3
+    before, rare, after = json.loads(result.stdout)["answers"]
+    assert (before["status"], before["value"], before["misses"]) == ("found", "1", "101")
+    assert (after["status"], after["reason"]) == ("found", None)
+    why = "ttft_s.p95 is null under seed 2: no request arrived in the window"
+    assert (rare["status"], rare["value"], rare["crossing"]) == ("unmeasured", None, None)
+    assert rare["reason"] == f"at 1 {why}"
+    # Both ends had been run when the search ended at the first of them.
+    assert [(trial["value"], trial["reason"]) for trial in rare["trials"]] == [
+        ("1", why),
+        ("401", why),
+    ]
+    assert rare["trials"][0] == {
+        **{"value": "1", "mean": None, "low": None, "high": None, "seeds": 4, "censored": False},
+        **{"verdict": "unmeasured", "reason": why},
+    }
+
+
+VARIANTS = """\
+variants:
+  before: {}
+  rare: {workloads.traffic.arrivals.rate: 0.05}
+  after: {workloads.traffic.arrivals.rate: 2}
+"""
+
+
+def test_a_null_between_the_ends_keeps_what_was_tried(podsim, monkeypatch):
+    """After an hour the search came to one run without the figure, and told nothing of the rest."""
+    gone = Gone("ttft_s.p95 is null", ": no request arrived in the window")
+    means = {0: 9.0, 8: 1.0, 4: gone}
+    monkeypatch.setattr("sim.sweep.finding._Trials._measure", _measured_from(means))
+    result = podsim(
+        *("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..9"),
+        *("--variant", "least-loaded", "--target", "ttft_s.p95 <= 2"),
+    )
+    assert result.exit_code == 3
+    assert result.stdout.splitlines()[-5:] == [
+        "replicas  ttft_s.p95  seeds",
+        "       1       9 ± 0      2  misses",
+        "       5        null      2  unmeasured",
+        "       9       1 ± 0      2  meets",
+        "Answer: none: at 5 ttft_s.p95 is null under seeds 7, 8: no request arrived in the window",
+    ]
+
+
+def test_a_target_that_is_missed_outweighs_a_null(podsim):
+    """A script would take a target that cannot be met for one that could not be judged."""
+    text = Path("tiny.yaml").read_text(encoding="utf-8")
+    changed = text.split("variants:")[0] + VARIANTS
+    Path("tiny.yaml").write_text(changed, encoding="utf-8")
+    result = podsim(
+        *("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..2", "--seeds", "2"),
+        *("--target", "ttft_s.p95 <= 1us", "--json"),
+    )
+    statuses = [answer["status"] for answer in json.loads(result.stdout)["answers"]]
+    assert statuses == ["never", "unmeasured", "never"]
+    assert result.exit_code == 1
+
+
+def test_the_place_where_means_cross_is_not_beside_a_null():
+    """A value at which nothing was seen would count as one that misses the target."""
+    unmeasured = Trial("1", Interval(None, None, None, 2), "unmeasured", "nothing there")
+    met, missed = (Trial(str(mean), Interval(mean, mean, mean, 2), "meets") for mean in (3.0, 9.0))
+    target = parse("ttft_s.p95 <= 4")
+    answer = Answer("", "a.b", target, "unmeasured", None, None, None, (unmeasured, met), ())
+    assert answer.crossing is None
+    between = replace(answer, trials=(missed, unmeasured, met))
+    assert between.crossing == ("9.0", "3.0")
+
+
+def test_a_value_between_the_ends_that_cannot_be_run_keeps_what_was_tried(folder, podsim):
+    """1, 4 and 8 GPUs had been tried when the search came to 6, which cannot share the heads: it
+    ended with "nothing was run".
+    """
+    (folder / "gpus.yaml").write_text(GPUS, encoding="utf-8")
+    result = podsim(
+        *("find", "gpus.yaml", "--vary", "engines.some.tensorParallel=1..8"),
+        *("--target", "ttft_s.p95 <= 1.5"),
+    )
+    assert result.exit_code == 3
+    *_, fourth, eighth, answer = result.stdout.splitlines()
+    assert fourth.split()[0] == "4" and fourth.endswith("misses")
+    assert eighth.split()[0] == "8" and eighth.endswith("meets")
+    assert answer.startswith("Answer: none: 6 cannot be run: must share out the 24 query heads")
+    assert "nothing was run" not in result.stderr
+
+
+GPUS = """\
+name: gpus
+engines: {some: {model: qwen3.8-27b, gpu: b200}}
+backends: {pods: {engine: some, policy: {kind: round-robin}}}
+router: {rules: [{name: all, backends: [pods]}]}
+workloads: {one: {kind: script, rows: [{arrival: 0s, promptTokens: 100k, outputTokens: 2}]}}
+"""
+
+
+def test_a_figure_that_a_policy_has_not_is_told_for_its_variant(one_by_one):
+    """Round robin has no home to spill from, so no bound on spills is kept or missed by it."""
+    (answer,) = sim.sweep.find(one_by_one, "backends.pods.replicas=1..2", "spill_ratio <= 0.1")
+    assert answer.status == "unmeasured"
+    assert answer.reason.startswith("at 1 spill_ratio is null under seeds 1, 2: ")
+
+
+def test_a_member_that_a_pool_has_not_is_refused_before_anything_runs():
+    """A slip in the name of a member would be found after the first runs, or never."""
+    (scenario, *_) = load(ROOT / "scenarios" / "pools" / "swap-budget.yaml").variants
+    check(parse("pool.gpu.members.long.swap_s.p95 <= 60"), scenario)
+    with pytest.raises(UserError, match="no member 'lnog' of pool gpu here; did you mean 'long'"):
+        check(parse("pool.gpu.members.lnog.swap_s.p95 <= 60"), scenario)
 
 
 @pytest.mark.parametrize(

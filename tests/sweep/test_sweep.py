@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ import sim
 import sim.sweep
 from sim.errors import ScenarioError, UserError
 from sim.results import arrow
+from sim.sweep.design import written
+from sim.sweep.points import load_points
 from sim.sweep.runs import Measured
 from sim.sweep.table import figures
 from tests.sweep.here import here
@@ -199,8 +202,102 @@ def test_a_fault_of_some_points_names_one_of_them(podsim, folder):
 
 
 @pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        (["--grid", "window.measure=60s,1m,2m"], "window.measure: 60s and 1m are the same value"),
+        (["--grid", "engines.small.stepTime.a=1.0,2,1"], "1.0 and 1 are the same value"),
+        (["--grid", "engines.small.kvBlocks=1k,1000,1e3"], "1k, 1000 and 1e3 are the same value"),
+        (
+            [
+                "--grid",
+                "backends.pods.policy={kind: random},{'kind': 'random'},{kind: round-robin}",
+            ],
+            "{kind: random} and {'kind': 'random'} are the same value",
+        ),
+        (
+            ["--grid", "backends.pods.replicas=1,2", "--grid", "window.measure=5s,10s,5000ms"],
+            "window.measure: 5s and 5000ms are the same value",
+        ),
+        (
+            [
+                *("--grid", "window.measure=60s,1m"),
+                *("--random", "backends.pods.replicas=1..4", "--points", "2"),
+            ],
+            "60s and 1m are the same value",
+        ),
+        (
+            ["--grid", "window.measure=60s,1m", "--grid", "backends.pods.replicas=0,1"],
+            "60s and 1m are the same value",
+        ),
+    ],
+)
+def test_two_writings_of_one_value_are_refused_with_both(podsim, folder, axes, words):
+    """Each of two equal points was simulated, and looked in the table like another setting."""
+    result = podsim("sweep", "tiny.yaml", *axes)
+    assert result.exit_code == 2
+    assert f"{words}; give only one\n" in result.stderr
+    assert result.stdout == "" and not (folder / "results").exists()
+
+
+def test_from_python_two_writings_of_one_value_are_refused(folder):
+    """1 and 1.0 of a list in a notebook would be two points."""
+    with pytest.raises(ScenarioError, match=r"replicas: 1 and 1\.0 are the same value"):
+        sim.sweep.run("tiny.yaml", grid={"backends.pods.replicas": [1, 1.0]})
+
+
+@pytest.mark.parametrize(
+    ("hashes", "words"),
+    [
+        ({"11": "p", "12": "q", "21": "p", "22": "r"}, ""),
+        ({"11": "p", "12": "q", "21": "q", "22": "p"}, ""),
+        ({"11": "p", "12": "q", "21": "p", "22": "q"}, "--grid: a.b: 1 and 2 are the same value"),
+        ({"11": "p", "12": "p", "21": "q", "22": "q"}, "--log: c.d: 1 and 2 are the same value"),
+    ],
+)
+def test_values_are_one_only_if_they_are_beside_every_other_axis(monkeypatch, hashes, words):
+    """A grid would be refused for two points that happen to be equal, where a value is the default
+    that another axis has brought; or the wrong axis be blamed.
+    """
+
+    def loaded(settings, _):
+        return SimpleNamespace(scenario_hash=hashes["".join(each[-1] for each in settings)])
+
+    monkeypatch.setattr("sim.sweep.points.Loader", lambda _: SimpleNamespace(load=loaded))
+    made = written(grid=["a.b=1,2"], log=["c.d=1..2..2"])
+    if not words:
+        assert len(load_points({}, made)) == 4
+        return
+    with pytest.raises(ScenarioError) as caught:
+        load_points({}, made)
+    assert str(caught.value) == f"{words}; give only one"
+
+
+def test_draws_may_be_alike(podsim, folder):
+    """Whoever draws five times from two numbers of pods was to have five points, and their
+    average to be that of the draws.
+    """
+    draws = ("--random", "backends.pods.replicas=1..2", "--points", "5", "--seeds", "1")
+    result = podsim("sweep", "tiny.yaml", *draws, "--set", "window.measure=2s")
+    assert result.exit_code == 0, result.stderr
+    assert sim.sweep.read(only(folder))["point"].nunique() == 5
+
+
+def test_one_seed_is_run_at_each_point_and_kept_for_a_sweep_of_more(podsim, folder):
+    """podsim run had --seed and sweep had not: to look at seed 3 one had to run 1 and 2."""
+    grid = ("--grid", "backends.pods.replicas=1,2")
+    result = podsim("sweep", "tiny.yaml", *grid, "--seed", "3")
+    assert result.exit_code == 0, result.stderr
+    assert "2 points, 4 runs, seeds 3.\n" in result.stdout
+    assert list(sim.sweep.read(only(folder))["seed"]) == [3] * 4
+    assert "4 of 12 runs are kept" in podsim("sweep", "tiny.yaml", *grid, "--seeds", "3").stderr
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--grid", "a.b=1", "--seed", "1", "--seeds", "2"], "give only one"),
+        (["--grid", "a.b=1", "--seed", "-1"], "-1 is not in the range"),
+        (["--grid", "a.b=1", "--seed", str(2**63)], "not in the range up to 2^63 - 1"),
         (["--random", "a.b=1..2"], "give both"),
         (["--grid", "backends.pods.replicas=1", "--points", "3"], "give both"),
         (["--grid", "backends.pods.replicas=1", "--address", "tcp://a:1"], "--executor dask"),

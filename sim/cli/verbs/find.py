@@ -36,7 +36,7 @@ from sim.cli.verbs.run import MAX_SEEDS
     "--seeds",
     type=click.IntRange(2, MAX_SEEDS),
     metavar="N",
-    help="Begin with the seeds 1 to N, not the file's.",
+    help="Begin with the seeds 1 to N, not the file's; an interval takes two.",
 )
 @click.option(
     "--max-seeds",
@@ -78,13 +78,15 @@ def command(
     t interval are set against the target: it is met when all of the interval
     meets it, missed when none does. In between more seeds are tried, up to
     --max-seeds; what is still undecided then is said. A time that is null, since
-    too many requests had not got that far at the end, misses any target; where
-    there was nothing to be timed, as holds of a pool that held nobody, the search
-    ends and says so.
+    too many requests had not got that far at the end, or none ever did, misses
+    any target. A figure of nothing, as of holds where a pool held nobody, can be
+    set against none: the search for that variant ends there and says so, as it
+    does at a value that cannot be run.
 
     \b
     Exit codes beside those of podsim: 0 when every variant has its answer, 1
-    when one has none: both ends meet the target, or miss it, or it is undecided.
+    when one has none: both ends meet the target, or miss it, or it is undecided;
+    3 when one has none only since a value could not be measured.
     """
     from sim.cli.findings import as_document, render
     from sim.sweep.finding import find, ladder
@@ -103,5 +105,7 @@ def command(
         note=lambda text: click.echo(text, err=True),
     )
     click.echo(json.dumps(as_document(answers), indent=2) if as_json else render(answers))
-    if any(answer.status != "found" for answer in answers):
-        raise click.exceptions.Exit(ExitCode.REGRESSION)
+    missing = {answer.status for answer in answers} - {"found"}
+    if missing:
+        measured = missing != {"unmeasured"}
+        raise click.exceptions.Exit(ExitCode.REGRESSION if measured else ExitCode.NOT_COMPARABLE)

@@ -8,7 +8,7 @@ import click
 
 from sim.cli import ExitCode
 from sim.cli.places import where_to_run
-from sim.cli.verbs.run import MAX_SEEDS
+from sim.cli.verbs.run import MAX_SEEDS, checked_seed, chosen_seeds
 
 if TYPE_CHECKING:
     from sim.runner import Progress
@@ -49,7 +49,7 @@ DEFAULT_STORE = Path("results", "sweeps")
     "--points",
     type=click.IntRange(1, MAX_POINTS),
     metavar="N",
-    help="How many random points.",
+    help="How many random points; of a short range some are drawn twice.",
 )
 @click.option(
     "--sweep-seed",
@@ -58,6 +58,13 @@ DEFAULT_STORE = Path("results", "sweeps")
     show_default=True,
     metavar="S",
     help="Of the random points; the same seed, the same points.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    callback=checked_seed,
+    metavar="N",
+    help="Run one seed at each point, not the file's.",
 )
 @click.option(
     "--seeds",
@@ -102,6 +109,7 @@ def command(
     random: tuple[str, ...],
     points: int | None,
     sweep_seed: int,
+    seed: int | None,
     seeds: int | None,
     variants: tuple[str, ...],
     settings: tuple[str, ...],
@@ -130,6 +138,8 @@ def command(
     """
     if bool(random) != (points is not None):
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
+    if seed is not None and seeds is not None:
+        raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
     from sim.cli.sweeps import as_document, failures, render
     from sim.sweep import design as designs
     from sim.sweep.kept import TABLE
@@ -143,9 +153,8 @@ def command(
         seed=sweep_seed,
         settings=settings,
     )
-    found = _carried_out(
-        file, design, variants, seeds, (executor, jobs, address), retries, out or DEFAULT_STORE
-    )
+    chosen, where = chosen_seeds(seed, seeds), (executor, jobs, address)
+    found = _carried_out(file, design, variants, chosen, where, retries, out or DEFAULT_STORE)
     place = table or found.folder / TABLE
     write(found.columns, place)
     click.echo(json.dumps(as_document(found, place), indent=2) if as_json else render(found, place))
@@ -160,7 +169,7 @@ def _carried_out(
     file: Path,
     design: "Design",
     variants: tuple[str, ...],
-    seeds: int | None,
+    seeds: tuple[int, ...] | None,
     place: tuple[str, int | None, str | None],
     retries: int,
     root: Path,
@@ -176,8 +185,7 @@ def _carried_out(
         click.echo(text, err=True)
 
     opened = opener(*place)
-    chosen = None if seeds is None else tuple(range(1, seeds + 1))
-    planned = plan(file, design, variants=variants, seeds=chosen)
+    planned = plan(file, design, variants=variants, seeds=seeds)
     for warning in planned.warnings:
         note(f"warning: {warning}")
     try:
