@@ -1,7 +1,7 @@
 """One step of the engine: who computes what. vLLM V1's order of work (0.33, v1/core/sched).
 
 Running requests first, in order of admission, then the waiting queue, until
-the token budget is spent. The scheduler knows no clock; ``sim.pod.pod`` binds
+the token budget is spent. The scheduler knows no clock; ``sim.pod.core`` binds
 it to one.
 
 It counts in steps as they are scheduled, and what a planned step does counts
