@@ -1,5 +1,6 @@
-"""The table that ``podsim run`` prints: plain text, the variants side by side as columns."""
+"""What ``podsim run`` prints: the variants side by side as columns of a table, or as JSON."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -95,6 +96,25 @@ def render(runs: Runs, folder: Path | None) -> str:
     if folder is not None:
         lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
     return "\n".join(lines).rstrip("\n")
+
+
+def as_document(runs: Runs) -> str:
+    """The JSON document for machines; unknown figures are null, keys are sorted."""
+    document: dict[str, Any] = {
+        "scenario": runs.scenario.name,
+        "runs": [
+            {
+                "variant": run.variant,
+                "seed": run.seed,
+                "digest": run.digest,
+                "summary": run.summary,
+                "warnings": list(run.warnings),
+            }
+            for run in runs.runs
+        ],
+        "comparison": runs.comparison,
+    }
+    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
 
 
 def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[str]:

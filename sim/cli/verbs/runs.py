@@ -98,7 +98,7 @@ def _making_and_digests(stored: "tuple[StoredRun, ...]") -> list[str]:
 
 def _document(runs: "KeptRuns", stored: "tuple[StoredRun, ...]") -> str:
     """What ``podsim run --json`` printed, and what only the disk knows."""
-    from sim.cli.verbs.run import as_document
+    from sim.cli.table import as_document
 
     document: dict[str, Any] = json.loads(as_document(runs))
     for told, run in zip(document["runs"], stored, strict=True):

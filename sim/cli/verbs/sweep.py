@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from sim.cli import ExitCode
+from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
 from sim.cli.places import where_to_run
-from sim.cli.verbs.run import MAX_SEEDS
 
 if TYPE_CHECKING:
     from sim.runner import Progress
@@ -65,15 +65,8 @@ DEFAULT_STORE = Path("results", "sweeps")
     metavar="N",
     help="Run the seeds 1 to N at each point, not the file's.",
 )
-@click.option(
-    *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
-)
-@click.option(
-    *("--set", "settings"),
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Set a value at every point, for instance window.measure=5m (repeatable).",
-)
+@with_variants
+@with_settings
 @where_to_run
 @click.option(
     "--retries",
@@ -176,8 +169,7 @@ def _carried_out(
         click.echo(text, err=True)
 
     opened = opener(*place)
-    chosen = None if seeds is None else tuple(range(1, seeds + 1))
-    planned = plan(file, design, variants=variants, seeds=chosen)
+    planned = plan(file, design, variants=variants, seeds=chosen_seeds(None, seeds))
     for warning in planned.warnings:
         note(f"warning: {warning}")
     try:
