@@ -89,7 +89,8 @@ class Scheduler:
     def plan(self) -> Step:
         """Schedule one step: allocate its blocks, admit, and say what it computes."""
         step = Step()
-        self._prompts.keep_states()
+        if self._prompts.due:
+            self._prompts.keep_states()
         limit = self._chunk_limit()
         budget = self._serve_running(limit, step)
         if not step.preempted and self.waiting:
