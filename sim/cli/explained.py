@@ -1,16 +1,12 @@
 """The text that ``podsim explain`` prints, from the documents of ``sim.explain.document``."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from sim.cli.table import GAP, side_by_side, wrapped
+from sim.cli.explained_request import LEAST_S, Document, block, tokens
+from sim.cli.layout import aligned, side_by_side, wrapped
 from sim.explain.document import total
 from sim.explain.kinds import BEFORE, BESIDE, PARTS, QUEUE
-
-Document: TypeAlias = dict[str, Any]
-
-LEAST_S: Final = 0.0005
-"""Parts below half a millisecond everywhere have no row."""
 
 SHORT: Final = (
     ("before", BEFORE),
@@ -49,15 +45,12 @@ def overview(documents: Sequence[Document], folders: Mapping[str, str]) -> str:
 
 def one_by_one(documents: Sequence[Document]) -> str:
     """A block for each request."""
-    blocks = ["\n".join(_block(story)) for story in _stories(documents)]
+    blocks = ["\n".join(block(story)) for story in _stories(documents)]
     return "\n\n".join([*blocks, *_cautions(documents)])
 
 
 def _stories(documents: Sequence[Document]) -> list[Document]:
     return [story for document in documents for story in document["requests"]]
-
-
-# -- runs -----------------------------------------------------------------------------------
 
 
 def _heading(documents: Sequence[Document]) -> list[str]:
@@ -112,7 +105,7 @@ def _slowest(stories: Sequence[Document], several: bool) -> list[str]:
             _seconds(story["ttft_s"]),
             *(_seconds(_sum(story, names)) for _, names in short),
             _of(story["cached_tokens"], story["prompt_tokens"]),
-            *[_tokens(story["cache"]["held_elsewhere_tokens"])] * elsewhere,
+            *[tokens(story["cache"]["held_elsewhere_tokens"])] * elsewhere,
             _decision(story),
             *[story["variant"]] * several,
         ]
@@ -121,8 +114,7 @@ def _slowest(stories: Sequence[Document], several: bool) -> list[str]:
     added = total(list(stories))
     sums = [_seconds(_sum(added, names)) for _, names in short]
     rows.append(["sum", _seconds(added["total_s"]), *sums])
-    decision = len(rows[0]) - 1 - several
-    return list(_aligned(rows, {0, decision, decision + 1}))
+    return aligned(rows, numbers=range(1, rows[0].index("decision")))
 
 
 def _short(stories: Sequence[Document]) -> list[tuple[str, tuple[str, ...]]]:
@@ -150,19 +142,6 @@ def _legend(stories: Sequence[Document]) -> list[str]:
     if _any_elsewhere(stories):
         said.append("elsewhere: what the other pod held that held most, when it was sent")
     return wrapped("; ".join(said))
-
-
-def _aligned(rows: Sequence[Sequence[str]], left: set[int]) -> Iterator[str]:
-    """Rows of a table, each column as wide as its widest cell."""
-    width = [0] * max(len(row) for row in rows)
-    for row in rows:
-        width[: len(row)] = [max(pair) for pair in zip(width, map(len, row))]
-    for row in rows:
-        cells = [
-            cell.ljust(width[column]) if column in left else cell.rjust(width[column])
-            for column, cell in enumerate(row)
-        ]
-        yield GAP.join(cells).rstrip()
 
 
 def _conclusion(stories: Sequence[Document]) -> list[str]:
@@ -198,130 +177,6 @@ def _run(document: Document) -> str:
     return f"{document['variant'] or document['scenario']}, seed {document['seed']}"
 
 
-# -- one request ----------------------------------------------------------------------------
-
-
-def _block(story: Document) -> list[str]:
-    """Everything about a request."""
-    variant = f"{story['variant']}, " if story["variant"] else ""
-    where = f" of session {story['session_id']}" if story["session_id"] else ""
-    lines = wrapped(
-        f"request {story['request_id']} ({variant}seed {story['seed']}): turn {story['turn']}"
-        f"{where}, {story['prompt_tokens']:,} prompt tokens"
-    )
-    lines.append(_outcome(story))
-    lines += _parts(story)
-    for retry in story["retries"]:
-        lines += wrapped(f"try {retry['try']}, sent at {retry['sent_s']:,.3f} s: {_answer(retry)}")
-    for failed in story["failed_attempts"]:
-        lines += wrapped(
-            f"{failed['backend']} did not serve it: {failed['error']} after "
-            f"{failed['end_s'] - failed['start_s']:.3f} s"
-        )
-    for hold in story["holds"]:
-        if hold["end_s"] is None or hold["end_s"] - hold["start_s"] >= LEAST_S:
-            lines += wrapped(_hold(hold))
-    for decision in story["decisions"]:
-        lines += _decided(decision, story)
-    return lines + _cache(story)
-
-
-def _outcome(story: Document) -> str:
-    if story["ttft_s"] is not None:
-        return (
-            f"TTFT {story['ttft_s']:.3f} s: arrived at {story['arrival_s']:,.3f} s, first token "
-            f"at {story['first_token_s']:,.3f} s"
-        )
-    reason = f" ({story['reason']})" if story["reason"] else ""
-    return (
-        f"no first token: {story['status']}{reason}, {story['state']} after "
-        f"{story['total_s']:.3f} s; arrived at {story['arrival_s']:,.3f} s"
-    )
-
-
-def _parts(story: Document) -> list[str]:
-    rows = []
-    for part in PARTS:
-        seconds = story["parts_s"][part.name]
-        if seconds >= LEAST_S:
-            share = f"{100.0 * seconds / story['total_s']:.1f} %"
-            rows.append([f"  {part.label}", f"{seconds:.3f} s", share, part.meaning])
-    return list(_aligned(rows, {0, 3})) if rows else []
-
-
-def _answer(retry: Document) -> str:
-    """What became of a try that was not the last."""
-    said = retry["http_status"] or "no answer"
-    reason = f" {retry['reason']}" if retry["reason"] else ""
-    return f"{said}{reason} after {retry['end_s'] - retry['sent_s']:.3f} s"
-
-
-def _hold(hold: Document) -> str:
-    """How long a pool held it, and what it did meanwhile."""
-    ends = hold["end_s"]
-    took = "to the end of the run" if ends is None else f"for {ends - hold['start_s']:.3f} s"
-    text = f"pool {hold['pool']} held it {took} for {hold['member']}"
-    swaps = [
-        f"from {swap['from_member'] or 'none'} to {swap['member']} at {swap['start_s']:,.3f} s"
-        f"{_phases(swap)}"
-        for swap in hold["swaps"]
-    ]
-    return f"{text}; swaps meanwhile: {', '.join(swaps)}" if swaps else text
-
-
-def _phases(swap: Document) -> str:
-    known = [
-        f"{name} {swap[f'{name}_s']:.1f} s"
-        for name in ("drain", "unload", "load")
-        if swap[f"{name}_s"] is not None
-    ]
-    return f" ({', '.join(known)})" if known else ""
-
-
-def _decided(decision: Document, story: Document) -> list[str]:
-    """A decision in words, and the pods as they were."""
-    lines = wrapped(f"sent at {decision['dispatch_s']:,.3f} s {decision['in_words']}")
-    if not decision["pods"]:
-        return lines
-    before = story["turn_before"]
-    rows = [["  pod", "in flight", "waiting", "running", "KV used", "held of prompt", ""]]
-    for pod in decision["pods"]:
-        marks = [
-            "sent here" if pod["pod"] == decision["pod"] else "",
-            "its home" if pod["pod"] == decision["home"] else "",
-            f"turn {before['turn']}" if before and before["pod"] == pod["pod"] else "",
-            "" if pod["ready"] else "not ready",
-        ]
-        rows.append(
-            [
-                f"  {pod['pod']}",
-                str(pod["in_flight"]),
-                str(pod["waiting"]),
-                str(pod["running"]),
-                f"{100.0 * pod['kv_usage']:.0f} %",
-                _tokens(pod["held_tokens"]),
-                ", ".join(filter(None, marks)),
-            ]
-        )
-    return [*lines, *_aligned(rows, {0, 6})]
-
-
-def _cache(story: Document) -> list[str]:
-    cache, cached = story["cache"], story["cached_tokens"]
-    if cached is None:
-        return []
-    prompt, computed = story["prompt_tokens"], story["computed_tokens"]
-    text = f"{cached:,} of {prompt:,} tokens were in the cache when it was admitted"
-    if computed is not None:
-        text += f", {computed:,} were computed"
-    if cache["missed_tokens"]:
-        text += (
-            f"; {cache['best_pod']} had {cache['held_elsewhere_tokens']:,}: "
-            f"{cache['missed_s']:.3f} s of its own prefill"
-        )
-    return wrapped(text)
-
-
 # -- cells ----------------------------------------------------------------------------------
 
 
@@ -333,12 +188,8 @@ def _seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _tokens(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
-
-
 def _of(part: int | None, whole: int) -> str:
-    return f"{_tokens(part)} of {whole:,}"
+    return f"{tokens(part)} of {whole:,}"
 
 
 def _decision(story: Document) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from sim.cli.layout import aligned
+
 if TYPE_CHECKING:
     from sim.sweep.answer import Answer, Trial
 
@@ -72,13 +74,10 @@ def _block(answer: "Answer") -> list[str]:
         [trial.value, _figure(trial), str(trial.interval.n), trial.verdict]
         for trial in answer.trials
     ]
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
     lines = [f"variant {answer.variant}"] if answer.variant else []
     if answer.larger_helps is not None:
         lines.append(f"{'Larger' if answer.larger_helps else 'Smaller'} values help.")
-    for row in (header, *rows):
-        cells = [cell.rjust(width) for cell, width in zip(row[:-1], widths)]
-        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    lines += aligned([header, *rows], numbers=range(len(header) - 1))
     for one, other in answer.contradictions:
         lines.append(
             f"beware: from {one} to {other} the figure went the other way; there may be more than "

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sim.cli.kept import scenario_place
+from sim.cli.layout import GAP, aligned
 from sim.results.places import scenario_name
 
 if TYPE_CHECKING:
     from sim.results.stored import StoredRun
 
 MOST_VARIANTS_SHOWN: Final = 3
-GAP: Final = "  "
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def listed(found: Sequence[Shelf]) -> str:
     )
     names = ("RUN", *(("SCENARIO",) if moved else ()))
     head = (*names, "VARIANTS", "SEEDS", "STARTED (UTC)", "SIZE", "PODSIM")
-    lines = columns([head, *(_line(each, moved) for each in found)])
+    lines = aligned([head, *(_line(each, moved) for each in found)])
     for at in reversed(range(len(found))):  # below the line that they belong to
         if found[at].settings:
             lines.insert(at + 2, f"{GAP}set over the file: {', '.join(found[at].settings)}")
@@ -107,7 +107,7 @@ def making(runs: "Sequence[StoredRun]") -> list[str]:
     for facts, made in alike.items():
         whose = f" {len(made)} of the {len(runs)} runs" if len(alike) > 1 else ""
         lines += ["", f"How made{whose}:"]
-        lines += columns([(f"  {what}", text) for what, text in facts])
+        lines += aligned([(f"  {what}", text) for what, text in facts])
     return lines
 
 
@@ -130,15 +130,6 @@ def _made(run: "StoredRun") -> Iterator[tuple[str, str]]:
     ]
     yield "with", ", ".join(versions)
     yield "scenario hash", run.scenario_hash
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of texts with their columns below each other."""
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return [
-        GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def spans(numbers: Sequence[int]) -> str:

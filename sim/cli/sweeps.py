@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sim.cli.layout import aligned
 from sim.results.shown import Row, percent, wait
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def render(sweep: "Sweep", place: Path) -> str:
         body = [
             [*row[: len(plan.design.paths)], *row[len(plan.design.paths) + 1 :]] for row in body
         ]
-    lines += _aligned([header, *body], left=len(header) - len(columns))
+    lines += aligned([header, *body], numbers=range(len(header) - len(columns), len(header)))
     if len(shown) > MAX_LINES:
         lines.append(f"... and {len(shown) - MAX_LINES} more lines")
     if any(UNKNOWN in row for row in body):
@@ -151,18 +152,6 @@ def _short(paths: Sequence[str]) -> list[str]:
             )
         )
     return shortened
-
-
-def _aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Columns side by side: the first ``left`` are words, the others numbers."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  ".join(
-            cell.ljust(width) if at < left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _warned(sweep: "Sweep") -> list[str]:

@@ -1,10 +1,11 @@
-"""The table that ``podsim run`` prints: plain text, the variants side by side as columns."""
+"""What ``podsim run`` prints: the variants side by side as columns of a table, or as JSON."""
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from sim.cli.layout import side_by_side, wrapped
 from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, shown
 from sim.results.wording import (
     alike_warnings,
@@ -17,9 +18,6 @@ from sim.stats import PERCENTILE_METHOD
 
 if TYPE_CHECKING:
     from sim.results.result import RunResult
-
-WIDTH: Final = 100
-GAP: Final = "  "
 
 
 class Scenario(Protocol):
@@ -100,21 +98,23 @@ def render(runs: Runs, folder: Path | None) -> str:
     return "\n".join(lines).rstrip("\n")
 
 
-def side_by_side(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> list[str]:
-    """As many columns beside the labels as fit the width, the rest below in further blocks."""
-    label_width = max(len(label) for label in labels)
-    blocks: list[list[str]] = []
-    for column in columns:
-        width = max(len(cell) for cell in column)
-        if not blocks or len(blocks[-1][0]) + len(GAP) + width > WIDTH:
-            blocks.append([label.ljust(label_width) for label in labels])
-        blocks[-1] = [
-            f"{line}{GAP}{cell.rjust(width)}" for line, cell in zip(blocks[-1], column, strict=True)
-        ]
-    lines = list(blocks[0])
-    for _, block in pairwise(blocks):
-        lines += ["", *block]
-    return [line.rstrip() for line in lines]
+def as_document(runs: Runs) -> str:
+    """The JSON document for machines; unknown figures are null, keys are sorted."""
+    document: dict[str, Any] = {
+        "scenario": runs.scenario.name,
+        "runs": [
+            {
+                "variant": run.variant,
+                "seed": run.seed,
+                "digest": run.digest,
+                "summary": run.summary,
+                "warnings": list(run.warnings),
+            }
+            for run in runs.runs
+        ],
+        "comparison": runs.comparison,
+    }
+    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
 
 
 def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[str]:
@@ -135,13 +135,6 @@ def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[
         f"{seeds_in_words(seeds)}.",
         percentiles,
     ]
-
-
-def wrapped(text: str) -> list[str]:
-    """Lines of a text, the second and later ones indented."""
-    from textwrap import wrap
-
-    return wrap(text, WIDTH, subsequent_indent=GAP)
 
 
 def _notes(runs: Runs) -> list[str]:

@@ -6,7 +6,7 @@ from math import isfinite
 from textwrap import wrap
 from typing import Any, Final, TypeAlias
 
-from sim.scenario.yamltext import resolve
+from sim.scenario.scalars import resolve
 
 WIDTH: Final = 100
 _NARROWEST: Final = 40

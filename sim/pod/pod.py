@@ -1,24 +1,19 @@
-"""A pod: the port to the router, and the scheduler's work from step to step.
+"""A pod as others see it: the port to the router, to pools and to polls.
 
 ``sim.pod.clients`` are those who sent it something, and are told what became of it.
-``sim.pod.lockstep`` says when its steps start and end. With a scheduler that plans
-ahead the step that starts has been planned when the one before it started, and the
-scheduler already counts it as done (``_applied``); the next one is planned now.
-Otherwise a step is planned when it starts, and counts as done when it ends.
+``sim.pod.core`` takes the steps that serve them.
 """
 
 from collections.abc import Callable
 
 from sim.content import Prompt
 from sim.kernel import Kernel
-from sim.pod.batch import Sequence
 from sim.pod.clients import Clients
-from sim.pod.gauges import Gauges
+from sim.pod.core import EngineCore
 from sim.pod.intake import Intake
 from sim.pod.lockstep import Lockstep
-from sim.pod.report import span_report, step_report
-from sim.pod.scheduling import Scheduling, Step
-from sim.pod.steptime import Span, StepTime
+from sim.pod.scheduling import Scheduling
+from sim.pod.steptime import StepTime
 from sim.ports import PodObserver, PodTotals, Published, peek
 from sim.request import Attempt
 
@@ -40,26 +35,10 @@ class Pod:
     ) -> None:
         self.name = name
         self._kernel = kernel
-        self._observer: PodObserver | None = None
-        self._lockstep = lockstep or Lockstep(kernel)
-        self._lockstep.join(self)
-        self._steptime = steptime
         self._scheduler = scheduler
-        self._batch = scheduler.batch
-        self._async = scheduler.plans_ahead
         self._clients = Clients(intake)
-        self._gauges = Gauges()
-        self._on_idle: list[Callable[[], None]] = []
-        self._coasting = False  # what is in flight is a span
-        self._applied: Step | None = None  # async: in flight or about to start, done for scheduling
-        self._planned: Step | None = None  # in flight; async: behind the one in flight
-        self._giving = 0  # tokens that each step in flight gives
-        self._lost = 0  # of those of the last one, for their clients have gone
-        self._cancelled: list[Sequence] = []
-        self._emitted = 0
-        self._computed = 0
-
-    # -- the port -------------------------------------------------------------------------
+        self._lockstep = lockstep or Lockstep(kernel)
+        self._core = EngineCore(name, scheduler, steptime, self._clients, kernel, self._lockstep)
 
     def submit(self, attempt: Attempt) -> None:
         """Queue an attempt, or refuse it at once.
@@ -74,281 +53,53 @@ class Pod:
             self._lockstep.arrived()
 
     def cancel(self, attempt: Attempt) -> None:
-        """Forget an attempt whose client has left.
-
-        A waiting one leaves at once; a running one keeps its place and its
-        blocks until the end of the step in flight, whose token is lost.
-        """
-        sequence = self._clients.remove(attempt)
-        attempt.emitted_tokens = self._emitted_by(sequence)
-        if self._lockstep.steps and self._awaits_token(sequence):
-            self._lost += 1
-        sequence.cancelled = True
-        finishing = sequence in self._scheduler.finishing
-        if finishing:
-            self._scheduler.finishing.remove(sequence)
-        if sequence in self._scheduler.running:
-            self._cancelled.append(sequence)
-            if self._lockstep.steps == 0:
-                self._scheduler.release(self._drop_cancelled())
-        elif not finishing:
-            self._scheduler.waiting.remove(sequence)
-            if self._lockstep.steps:
-                self._gauges.leave_queue(sequence)
-        self._lockstep.left()
-        self._tell_idle()
+        """Forget an attempt whose client has left."""
+        self._core.leave(self._clients.remove(attempt))
 
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
-        gauges, scheduler = self._gauges, self._scheduler
+        gauges, scheduler = self._core.gauges, self._scheduler
         waiting, running, held = gauges.waiting, gauges.running, gauges.held
         done = self._lockstep.steps_done(now_s)
         if done:
             waiting, running = gauges.scheduled, len(scheduler.running)
-            held = scheduler.held + self._batch.blocks_for(done)
+            held = scheduler.held + scheduler.batch.blocks_for(done)
         return Published(waiting, running, held / scheduler.capacity)
 
     def totals(self, now_s: float) -> PodTotals:
         """Running totals of all up to ``now_s``, which must be the present instant."""
-        lockstep, scheduler = self._lockstep, self._scheduler
+        core, lockstep, scheduler = self._core, self._lockstep, self._scheduler
         done = lockstep.steps_taken(now_s)
         return PodTotals(
-            self._emitted + self._given(done),
-            self._computed,
+            core.emitted_tokens(done),
+            core.computed_tokens,
             scheduler.recomputed_tokens,
             scheduler.preemptions,
             lockstep.finished_steps + done,
             lockstep.busy_s(now_s),
         )
 
-    def _given(self, steps: int) -> int:
-        """Tokens of the first ``steps`` steps in flight; the last one of all gives some nobody."""
-        lost = self._lost if steps == self._lockstep.steps else 0
-        return steps * self._giving - lost
-
     def watch(self, observer: PodObserver) -> None:
         """Tell ``observer`` of every step or span when it is over."""
-        self._observer = observer
+        self._core.observer = observer
 
     def report(self) -> None:
         """Tell the observer, if any, of the step or span in flight, up to its planned end."""
-        lockstep = self._lockstep
-        if self._observer is not None and lockstep.steps:
-            self._report(self._observer, lockstep.steps, lockstep.end_s)
+        self._core.report()
 
     def held_tokens(self, prompt: Prompt) -> int | None:
         """Leading tokens of ``prompt`` that its cache holds; see ``sim.ports.peek``."""
         return peek(self._scheduler, prompt)
 
-    # -- the end of its life, and of its work ---------------------------------------------
-
     def stop(self) -> None:
         """The process ends, with that of the other ranks: what is in it breaks off."""
         self._lockstep.stop()
 
-    def halt(self, steps: int) -> None:
-        """Nobody is here any more; of what was in flight ``steps`` steps have ended."""
-        scheduler, lockstep, now_s = self._scheduler, self._lockstep, self._kernel.now_s
-        if self._observer is not None and lockstep.steps and lockstep.start_s < now_s:
-            self._report(self._observer, lockstep.steps_begun(now_s), now_s)
-        inside = {*scheduler.running, *scheduler.waiting, *scheduler.finishing}
-        for sequence in self._clients.lose(inside):
-            sequence.attempt.emitted_tokens = self._emitted_by(sequence)
-        self._emitted += self._given(steps)
-        self._gauges = Gauges()
-        self._on_idle.clear()
-
-    def hang_up(self) -> None:
-        """Tell those who were here that their connection is lost."""
-        self._clients.hang_up(self._kernel.now_s)
-
     @property
     def idle(self) -> bool:
         """Whether nobody is here, nor in a step for nothing, and all that ended have been told."""
-        if self._lockstep.stopped:
-            return True
-        return not self._clients and not self._scheduler.running and self._applied is None
+        return self._core.idle
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call once: now, or at the end of the step after which nobody is here."""
-        self._on_idle.append(callback)
-        self._tell_idle()
-
-    def _tell_idle(self) -> None:
-        if self._on_idle and self.idle:
-            callbacks, self._on_idle = self._on_idle, []
-            for callback in callbacks:
-                callback()
-
-    # -- steps ----------------------------------------------------------------------------
-
-    def steps_ahead(self) -> int | None:
-        """How many decode steps need no scheduling; None when nobody runs or waits here."""
-        scheduler, applied = self._scheduler, self._applied
-        if applied is None and not scheduler.running and not scheduler.waiting:
-            return None
-        if self._async and (applied is None or not self._goes_on(applied)):
-            return 0
-        if not scheduler.decodes_only():
-            return 0
-        return scheduler.steps_with_blocks(self._batch.next_end())
-
-    def _goes_on(self, step: Step) -> bool:
-        """Whether ``step``, scheduled before, is a decode of the very batch that is there now."""
-        batch = self._batch
-        return (
-            not step.prefill_tokens
-            and not step.skipped
-            and not self._scheduler.finishing
-            and step.decoders == batch.decoders
-            and step.context_tokens == batch.context_tokens - batch.decoders
-        )
-
-    def span(self, start_s: float) -> Span:
-        """Begin decode steps without scheduling; how long they would last on their own."""
-        batch, scheduler = self._batch, self._scheduler
-        self._coasting = True
-        self._giving = batch.decoders
-        self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
-        return self._steptime.span(start_s, batch.decoders, self._span_context())
-
-    def _span_context(self) -> int:
-        """Context tokens that the first step of the span in flight reads."""
-        batch = self._batch
-        # Async: what counts as done already has read its context, one token less of each.
-        return batch.context_tokens - (batch.decoders if self._async else 0)
-
-    def schedule(self, start_s: float) -> float | None:
-        """Begin one step; how many seconds it would last on its own, None for an empty one."""
-        scheduler = self._scheduler
-        self._coasting = False
-        self._giving = 0
-        step = self._applied or self._schedule_first(start_s)
-        if step is None:
-            return None
-        if self._async:
-            if self._applied is None:
-                scheduler.complete(step)
-                self._applied = step
-            resumed = sum(not sequence.cancelled for sequence in step.skipped)
-            self._giving = self._batch.decoders - resumed + len(scheduler.finishing)
-            self._planned = self._schedule(start_s)
-        else:
-            self._giving = step.decoders + len(step.filled)
-            self._planned = step
-        return self._steptime.step_s(
-            step.prefill_tokens, step.pairs, step.decoders, step.context_tokens
-        )
-
-    def _schedule_first(self, now_s: float) -> Step | None:
-        """Plan the step that starts now; None when there is nothing to do."""
-        step = self._schedule(now_s)
-        while step.is_empty and step.preempted:
-            self._scheduler.take_back(step)
-            step = self._schedule(now_s)
-        return None if step.is_empty else step
-
-    def _schedule(self, now_s: float) -> Step:
-        scheduler = self._scheduler
-        step = scheduler.plan()
-        for sequence in step.admitted:
-            if sequence.attempt.scheduled_s is None:
-                sequence.attempt.scheduled_s = now_s
-        self._gauges.schedule(len(scheduler.waiting), scheduler.arrivals)
-        if step.failed:
-            self._fail(step.failed, now_s)
-            if self._lockstep.stopped:
-                return Step()  # one of them has ended the process by what it did then
-        return step
-
-    def finish(self, steps: int, end_s: float) -> None:
-        """Apply what has been in flight at its end: tokens, first tokens, ends, then publish."""
-        scheduler = self._scheduler
-        if self._observer is not None:
-            self._report(self._observer, steps, end_s)
-        self._emitted += steps * self._giving - self._lost
-        self._lost = 0
-        flown = self._applied if self._async else self._planned
-        ended = self._complete_plan(steps)
-        left: list[Sequence] = []
-        if self._cancelled:
-            ended = [sequence for sequence in ended if not sequence.cancelled]
-            left = self._drop_cancelled()
-        if flown is not None:
-            self._computed += flown.prefill_tokens
-            for sequence in flown.filled:
-                self._clients.answer(sequence, end_s)
-        if ended or left:
-            scheduler.release(ended + left)
-        self._gauges.publish(len(scheduler.running), scheduler.held)
-        for sequence in ended:
-            self._clients.complete(sequence, end_s)
-        if self._on_idle:
-            self._tell_idle()
-
-    def _report(self, observer: PodObserver, steps: int, end_s: float) -> None:
-        start_s, scheduler = self._lockstep.start_s, self._scheduler
-        waiting = self._gauges.scheduled
-        if self._coasting:
-            if self._batch.decoders:
-                context = self._span_context()
-                report = span_report(self.name, start_s, end_s, steps, context, waiting, scheduler)
-                observer.stepped(report)
-            return
-        step = self._applied if self._async else self._planned
-        if step is not None:
-            observer.stepped(step_report(self.name, start_s, end_s, step, waiting, scheduler))
-
-    def _complete_plan(self, steps: int) -> list[Sequence]:
-        """What has been planned counts as done; returns the sequences that end now."""
-        scheduler, batch = self._scheduler, self._batch
-        planned, self._planned = self._planned, None
-        if self._coasting:
-            self._coasting = False
-            if self._async and batch.decoders:
-                context_tokens = batch.context_tokens + (steps - 1) * batch.decoders
-                self._applied = Step(decoders=batch.decoders, context_tokens=context_tokens)
-            return scheduler.complete_span(steps)
-        if planned is None:
-            return []  # an empty step, beside those of other ranks
-        if self._async:
-            self._applied = None if planned.is_empty else planned
-        return scheduler.complete(planned)
-
-    def _drop_cancelled(self) -> list[Sequence]:
-        """Take the sequences whose clients left out of the batch."""
-        dropped, self._cancelled = self._cancelled, []
-        for sequence in dropped:
-            if sequence.decoding:
-                self._batch.leave(sequence)
-        return dropped
-
-    def _fail(self, sequences: tuple[Sequence, ...], now_s: float) -> None:
-        """Answer those who broke off before a step; they have left the engine already."""
-        self._gauges.publish(len(self._scheduler.running), self._scheduler.held)
-        for sequence in sequences:
-            self._clients.fail(sequence, now_s)
-        self._tell_idle()
-
-    def _emitted_by(self, sequence: Sequence) -> int:
-        """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
-        emitted = sequence.emitted
-        if sequence.decoding:
-            emitted += self._batch.steps - sequence.joined
-            emitted += self._lockstep.steps_done(self._kernel.now_s)
-        if self._async and self._awaits_token(sequence):
-            emitted -= 1
-        return emitted
-
-    def _awaits_token(self, sequence: Sequence) -> bool:
-        """Whether the step in flight, or the one about to start, gives ``sequence`` a token."""
-        applied, planned = self._applied, self._planned
-        if not self._async:
-            return sequence.decoding or (planned is not None and sequence in planned.filled)
-        if applied is None or sequence in applied.skipped:
-            return False
-        if sequence.decoding or sequence in self._scheduler.finishing:
-            return True
-        return planned is not None and (
-            sequence in planned.skipped or sequence in planned.interrupted
-        )
+        self._core.when_idle(callback)

@@ -1,7 +1,7 @@
 """One step of the engine: who computes what. vLLM V1's order of work (0.33, v1/core/sched).
 
 Running requests first, in order of admission, then the waiting queue, until
-the token budget is spent. The scheduler knows no clock; ``sim.pod.pod`` binds
+the token budget is spent. The scheduler knows no clock; ``sim.pod.core`` binds
 it to one.
 
 It counts in steps as they are scheduled, and what a planned step does counts
@@ -14,11 +14,12 @@ text of a token is known one step after it was scheduled, so blocks that it
 fills can be found that much later.
 """
 
-from sim.content import Prompt, Segment, path
+from sim.content import Prompt, path
 from sim.extents import ExtentStore
 from sim.pod.answers import Answers
 from sim.pod.batch import Batch, Sequence
 from sim.pod.gate import Gate
+from sim.pod.prompts import Prompts
 from sim.pod.scheduling import Step
 from sim.pod.spec import Vllm, kv_blocks
 from sim.pod.waiting import ByPriority, FirstCome
@@ -38,20 +39,18 @@ class Scheduler:
         self.finishing: list[Sequence] = []
         self.arrivals = 0
         self.preemptions = 0
-        self.recomputed_tokens = 0
         self.plans_ahead = engine.async_scheduling
         self._ahead = int(self.plans_ahead)  # steps from the last complete one to the tokens
         self._answers = Answers(
             self.store, self.batch, engine.enable_prefix_caching, unknown=self._ahead
         )
+        self._prompts = Prompts(self.store, self._answers, engine.state_blocks)
         self._gate = Gate(engine, self.store, self._answers)
         self._cap = min(engine.max_num_seqs, engine.max_num_batched_tokens)
-        self._prefilling: list[Sequence] = []
         self._admissions = 0
         self._youngest_decoder = -1  # no later admission has ever decoded
         self._block_size = engine.block_size
         self._state_blocks = engine.state_blocks
-        self._due: list[tuple[list[Segment], int]] = []  # states that the last step has computed
         self._budget = engine.max_num_batched_tokens
         self._threshold = engine.long_prefill_token_threshold
         self._stuck = False  # the last try to admit the head of the queue failed
@@ -66,6 +65,11 @@ class Scheduler:
         """KV blocks of the pod."""
         return self.store.capacity
 
+    @property
+    def recomputed_tokens(self) -> int:
+        """Tokens of prefill that had been computed before."""
+        return self._prompts.recomputed_tokens
+
     def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
         """A new request waits, to be answered with at most ``limit`` tokens."""
         wanted = attempt.request.output_tokens
@@ -77,22 +81,20 @@ class Scheduler:
 
     def decodes_only(self) -> bool:
         """Whether the next steps can be a span: nothing to prefill and nobody to admit."""
-        if self._prefilling or self._due or not self.batch.decoders:
+        prompts = self._prompts
+        if prompts.prefilling or prompts.due or not self.batch.decoders:
             return False
         return not self.waiting or (self._stuck and self._blocked())
 
     def plan(self) -> Step:
         """Schedule one step: allocate its blocks, admit, and say what it computes."""
         step = Step()
-        for route, blocks in self._due:
-            self.store.checkpoint(route, blocks, self._state_blocks)
-        self._due.clear()
-        filled: list[Sequence] = []
+        if self._prompts.due:
+            self._prompts.keep_states()
         limit = self._chunk_limit()
-        budget = self._serve_running(limit, step, filled)
+        budget = self._serve_running(limit, step)
         if not step.preempted and self.waiting:
-            self._admit(budget, limit, step, filled)
-        step.filled = tuple(filled)
+            self._admit(budget, limit, step)
         step.decoders = self.batch.decoders
         step.context_tokens = self.batch.context_tokens
         return step
@@ -141,8 +143,7 @@ class Scheduler:
     def _remove(self, sequence: Sequence) -> None:
         """``sequence`` leaves the running set; its blocks are free, tail first."""
         del self.running[sequence]
-        if sequence in self._prefilling:
-            self._prefilling.remove(sequence)
+        self._prompts.leave(sequence)
         self._answers.stop(sequence)
         if self._state_blocks:
             self.store.give_back(self._state_blocks)
@@ -178,13 +179,13 @@ class Scheduler:
             return self._threshold
         return self._budget
 
-    def _serve_running(self, limit: int, step: Step, filled: list[Sequence]) -> int:
+    def _serve_running(self, limit: int, step: Step) -> int:
         """Decodes and chunks of the running requests; returns what is left of the budget."""
         blocks = decode_blocks = self.batch.blocks_for(1)
         budget = self._budget - self.batch.decoders
         chunks: dict[Sequence, int] = {}
         short = False
-        for sequence in self._prefilling:
+        for sequence in self._prompts.prefilling:
             wanted = self._gate.chunk(sequence, limit)
             chunk = wanted if wanted <= budget else self._gate.chunk(sequence, budget)
             short = short or chunk < wanted
@@ -199,11 +200,11 @@ class Scheduler:
         for sequence, chunk in chunks.items():
             for node, _ in sequence.route:
                 self._answers.catch_up(node, ahead=1, before=sequence.admission)
-            self._compute(sequence, chunk, step, filled)
+            self._prompts.compute(sequence, chunk, step)
         return budget
 
     def _decodes_behind_a_prompt(self) -> bool:
-        return self._prefilling[0].admission < self._youngest_decoder
+        return self._prompts.prefilling[0].admission < self._youngest_decoder
 
     def _ration(self, limit: int, step: Step) -> tuple[dict[Sequence, int], int]:
         """Serve one by one, in order of admission, when budget or blocks do not suffice for all.
@@ -255,37 +256,7 @@ class Scheduler:
             self.batch.settle(sequence)
         return self._blocks(sequence.computed + tokens) - self._blocks(sequence.computed)
 
-    def _compute(self, sequence: Sequence, chunk: int, step: Step, filled: list[Sequence]) -> int:
-        """Compute the next chunk of a prompt whose blocks are known to be free."""
-        start = sequence.computed
-        end = start + chunk
-        blocks = self._blocks(end)
-        holding = sequence.holding
-        self.store.allocate(blocks - holding.blocks)
-        holding.blocks = blocks
-        attempt = sequence.attempt
-        repeated = max(0, min(end, sequence.high_water) - start)
-        attempt.recomputed_tokens += repeated
-        self.recomputed_tokens += repeated
-        fresh_from = start + repeated
-        attempt.computed_tokens += max(0, min(end, sequence.prompt_tokens) - fresh_from)
-        sequence.computed = end
-        self._answers.write(sequence, sequence.computed)
-        step.prefill_tokens += chunk
-        step.chunks += ((sequence, chunk),)
-        step.starts += (start,)
-        step.pairs += chunk * (start + chunk / 2)
-        if end == sequence.target:
-            filled.append(sequence)
-            if sequence in self._prefilling:
-                self._prefilling.remove(sequence)
-        elif sequence not in self._prefilling:
-            self._prefilling.append(sequence)
-        if chunk and end in sequence.stops:
-            self._due.append((sequence.route, end // self._block_size))
-        return chunk
-
-    def _admit(self, budget: int, limit: int, step: Step, filled: list[Sequence]) -> None:
+    def _admit(self, budget: int, limit: int, step: Step) -> None:
         """Admit from the head of the queue; a head that does not fit blocks those behind it."""
         admitted: list[Sequence] = []
         self._stuck = False
@@ -312,7 +283,8 @@ class Scheduler:
             if sequence.attempt.preemptions == 0:
                 sequence.attempt.cached_tokens = min(sequence.computed, sequence.prompt_tokens)
             admitted.append(sequence)
-            budget -= self._compute(sequence, chunk, step, filled)
+            self._prompts.compute(sequence, chunk, step)
+            budget -= chunk
         step.admitted = tuple(admitted)
 
     def _blocked(self) -> bool:

@@ -51,11 +51,14 @@ class Scheduling(Protocol):
     finishing: list[Sequence]
     arrivals: int
     preemptions: int
-    recomputed_tokens: int
 
     @property
     def plans_ahead(self) -> bool:
         """Whether a step is planned when the one before it starts, not when that ends."""
+
+    @property
+    def recomputed_tokens(self) -> int:
+        """Tokens of prefill that had been computed before."""
 
     @property
     def waiting(self) -> MutableSequence[Sequence]:

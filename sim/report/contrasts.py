@@ -30,13 +30,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One metric: the verdict on each variant, None where there is none.
+    """One metric: in ``cells`` the verdict on each variant, None where there is none.
 
-    Without verdicts it is the heading of those that follow.
+    Without cells it is the heading of those that follow.
     """
 
     label: str
-    verdicts: tuple[Verdict | None, ...]
+    cells: tuple[Verdict | None, ...]
 
 
 @dataclass(frozen=True)

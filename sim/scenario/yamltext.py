@@ -1,4 +1,4 @@
-"""YAML text to nodes: libyaml finds the events, the rules of YAML 1.2 give them values.
+"""YAML text to nodes: libyaml finds the events, ``sim.scenario.scalars`` gives them values.
 
 The events are read one by one, so tags, quotes, doubled keys and aliases are
 seen before anything is expanded, nesting cannot exhaust the stack, and 7 MB
@@ -7,7 +7,6 @@ the merge key ``<<`` of YAML 1.1, since templates with anchors are of little
 use without it. A key is always text, whatever it looks like.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -37,6 +36,7 @@ from sim.scenario.nodes import (
     fault,
     is_null,
 )
+from sim.scenario.scalars import resolve
 from sim.scenario.suggest import suggestion
 
 # An honest file repeats a template some hundred times; nine levels of nine
@@ -45,22 +45,6 @@ FREE_ALIAS_NODES: Final = 100_000
 ALIAS_NODES_PER_WRITTEN: Final = 10
 
 Read = TypeVar("Read")
-
-_WORDS: Final[dict[str, bool | float | None]] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys(
-        (sign + word for sign in ("", "+") for word in (".inf", ".Inf", ".INF")), float("inf")
-    ),
-    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-}
-_DECIMAL: Final = re.compile(r"[-+]?[0-9]+")
-_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_OCTAL: Final = re.compile(r"0o[0-7]+")
-_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
-_MAX_DIGITS: Final = 1000  # no legal number is near; Python refuses to read far longer ones
 
 _CORE: Final = "tag:yaml.org,2002:"
 _TAGGED_TYPES: Final[dict[str, type]] = {
@@ -103,21 +87,6 @@ def _read(text: str, source: str, read: "Callable[[_Reader], Read]") -> Read:
         if not reader.faults:
             return found
     raise ScenarioError(reader.faults)
-
-
-def resolve(text: str) -> str | int | float | bool | None:
-    """What an unquoted scalar means in the core schema of YAML 1.2."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if _DECIMAL.fullmatch(text):
-        return int(text) if len(text) <= _MAX_DIGITS else float(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    if _OCTAL.fullmatch(text):
-        return int(text, 8) if len(text) <= _MAX_DIGITS else float("inf")
-    if _HEXADECIMAL.fullmatch(text):
-        return int(text, 16) if len(text) <= _MAX_DIGITS else float("inf")
-    return text
 
 
 class _Stop(Exception):  # noqa: N818 - not an error: the faults are in the reader

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from sim.cli import main
+from tests.command import podsim
 
 SCENARIOS = Path("scenarios", "regression")
 BASELINES = Path("results", "baselines")
@@ -35,12 +35,9 @@ variants:
 Baseline = Callable[..., Result]
 
 
-Baseline = Callable[..., Result]
-
-
 def call(verb: str, *arguments: str) -> Result:
     """Call ``podsim baseline`` in the current folder, in one process."""
-    return CliRunner().invoke(main, ["baseline", verb, "--jobs", "1", *arguments])
+    return podsim("baseline", verb, "--jobs", 1, *arguments)
 
 
 def _fill(folder: Path) -> None:

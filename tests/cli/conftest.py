@@ -1,12 +1,11 @@
 """A small scenario in a folder of its own, and a way to call podsim there."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from sim.cli import main
+from tests import command
+from tests.command import Podsim
 
 TINY = """\
 name: tiny
@@ -26,12 +25,10 @@ variants:
   least-loaded: {}
 """
 
-Podsim = Callable[..., Result]
-
 
 @pytest.fixture
 def podsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Podsim:
     """Call podsim in a folder that holds ``tiny.yaml`` and nothing else."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
-    return lambda *arguments: CliRunner().invoke(main, [str(one) for one in arguments])
+    return command.podsim

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.cli.table import WIDTH, render
+from sim.cli.layout import WIDTH
+from sim.cli.table import render
 from sim.request import Status
 from sim.results import arrow
 from sim.results.result import RunFacts, RunResult

@@ -1,13 +1,12 @@
 """Stored runs of a tiny scenario in a folder of its own, and a way to call podsim there."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from sim.cli import main
+from tests import command
+from tests.command import Podsim
 
 TINY = """\
 name: tiny
@@ -26,12 +25,6 @@ variants:
   one: {backends.pods.replicas: 1}
 """
 
-Podsim = Callable[..., Result]
-
-
-def called(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
-
 
 @pytest.fixture(scope="session")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -46,7 +39,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("again", ()),
         ("slow", ("--set", "engines.small.stepTime.a=15")),
     ):
-        result = called("run", place / "tiny.yaml", "--jobs", 1, "--out", place / folder, *settings)
+        arguments = ("run", place / "tiny.yaml", "--jobs", 1, "--out", place / folder)
+        result = command.podsim(*arguments, *settings)
         assert result.exit_code == 0, result.output
     return place
 
@@ -56,4 +50,4 @@ def podsim(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod
     """Call podsim in a folder that holds a copy of the stored runs."""
     shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    return called
+    return command.podsim

@@ -3,15 +3,13 @@
 import json
 import math
 import shutil
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
 from sim.results.metrics import METRICS
-from tests.comparison.conftest import Podsim
+from tests.command import Podsim, modules_after
 
 HASH = "tiny-"
 
@@ -202,17 +200,7 @@ def test_help_says_what_the_exit_codes_mean(podsim: Podsim) -> None:
 
 def test_the_verb_loads_no_pandas_matplotlib_or_scipy_stats(stored: Path) -> None:
     """A check in continuous integration would spend its time on imports."""
-    program = (
-        "import sys\n"
-        "from sim.cli import main\n"
-        f"main(['compare', {str(stored / 'base')!r}, {str(stored / 'slow')!r}, '--across'], "
-        "standalone_mode=False)\n"
-        "print('LOADED', *sys.modules)\n"
-    )
-    child = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    loaded = set(child.stdout.rsplit("LOADED ", 1)[1].split())
+    loaded = modules_after("compare", stored / "slow", stored / "base", "--across")
     assert "sim.comparison.paired" in loaded
     assert loaded & {"pandas", "matplotlib", "scipy.stats", "sim.cluster"} == set()
 

@@ -15,7 +15,8 @@ from sim.explain.kinds import NAMES
 from sim.results.arrow import whole
 from sim.results.places import MANIFEST
 from sim.results.store import read
-from tests.cli.conftest import Podsim, podsim  # noqa: F401
+from tests.cli.conftest import podsim  # noqa: F401
+from tests.command import Podsim
 from tests.explain.runs import check
 
 RUN = Path("results", "runs")

@@ -9,7 +9,7 @@ ANY = "tests/explain/test_add_up.py::test_of_whatever_comes"
 FAULTS = (
     Fault(
         "chunk-starts",
-        "sim/pod/scheduler.py",
+        "sim/pod/prompts.py",
         "step.starts += (start,)",
         "step.starts += (end,)",
         "a chunk is reported to begin where it ends: its pairs cost more than the step did",

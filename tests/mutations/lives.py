@@ -7,7 +7,7 @@ ENDED_STEPS = (f"{PROCESSES}::test_an_engine_that_has_ended_counts_no_more",)
 FAULTS = (
     Fault(
         "lost-span-tokens",
-        "sim/pod/pod.py",
+        "sim/pod/core.py",
         "self._emitted += self._given(steps)\n",
         "self._emitted += self._given(0)\n",
         "a pod that is lost forgets the tokens of the span in flight",
@@ -55,7 +55,7 @@ FAULTS = (
     ),
     Fault(
         "idle-behind-the-last-token",
-        "sim/pod/pod.py",
+        "sim/pod/core.py",
         "not self._scheduler.running and self._applied is None",
         "not self._scheduler.running",
         "with async scheduling the step behind the last token is taken for idle time",
@@ -63,7 +63,7 @@ FAULTS = (
     ),
     Fault(
         "idle-while-computing",
-        "sim/pod/pod.py",
+        "sim/pod/core.py",
         "return not self._clients and not self._scheduler.running and",
         "return not self._clients and",
         "a pod is idle as soon as its clients have left",

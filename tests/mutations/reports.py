@@ -10,7 +10,7 @@ TOKEN_FOR_NOBODY = (
 FAULTS = (
     Fault(
         "lost-token",
-        "sim/pod/pod.py",
+        "sim/pod/core.py",
         "steps * self._giving - self._lost",
         "steps * self._giving",
         "a token that comes after its client has left is counted as given",
@@ -18,7 +18,7 @@ FAULTS = (
     ),
     Fault(
         "lost-token-of-the-end",
-        "sim/pod/pod.py",
+        "sim/pod/core.py",
         "lost = self._lost if steps == self._lockstep.steps else 0",
         "lost = 0 if steps == self._lockstep.steps else 0",
         "a token for nobody counts if the run ends with its step",
@@ -26,7 +26,7 @@ FAULTS = (
     ),
     Fault(
         "cancelled-within-a-span",
-        "sim/pod/pod.py",
+        "sim/pod/core.py",
         "emitted += self._lockstep.steps_done(self._kernel.now_s)",
         "emitted += 0",
         "who leaves during a span has had none of its tokens",
@@ -34,7 +34,7 @@ FAULTS = (
     ),
     Fault(
         "freed-during-the-step",
-        "sim/pod/pod.py",
+        "sim/pod/core.py",
         "if self._lockstep.steps == 0:",
         "if self._lockstep.steps >= 0:",
         "who leaves frees its place and its blocks within the step that uses them",
@@ -59,7 +59,7 @@ FAULTS = (
     Fault(
         "usage-within-a-span",
         "sim/pod/pod.py",
-        "scheduler.held + self._batch.blocks_for(done)",
+        "scheduler.held + scheduler.batch.blocks_for(done)",
         "scheduler.held",
         "during a span the published KV usage is that of before it",
         (f"{CASES}::test_c24_running_blocks_are_safe_and_block_the_queue", DECIMAL),
@@ -90,7 +90,7 @@ FAULTS = (
     ),
     Fault(
         "resumed-token",
-        "sim/pod/pod.py",
+        "sim/pod/core.py",
         "self._batch.decoders - resumed + len(scheduler.finishing)",
         "self._batch.decoders + len(scheduler.finishing)",
         "with async scheduling those who sit a step out are counted as given a token",

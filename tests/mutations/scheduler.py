@@ -6,8 +6,8 @@ FAULTS = (
     Fault(
         "running-budget",
         "sim/pod/scheduler.py",
-        "budget -= chunk\n",
-        "budget -= 0\n",
+        "budget -= chunk\n        if blocks",
+        "budget -= 0\n        if blocks",
         "prompts in prefill cost nothing of the budget: steps grow beyond it",
         (DECIMAL,),
     ),
@@ -133,7 +133,7 @@ FAULTS = (
     ),
     Fault(
         "pairs-of-a-chunk",
-        "sim/pod/scheduler.py",
+        "sim/pod/prompts.py",
         "chunk * (start + chunk / 2)",
         "chunk * chunk / 2",
         "a chunk does not attend to what is before it",

@@ -7,24 +7,7 @@ import time
 import pytest
 
 from sim.cli import VERBS
-
-HEAVY = {"numpy", "pydantic", "simpy", "pyarrow", "pandas", "matplotlib", "scipy", "rich", "ruamel"}
-NOT_FOR_A_RUN = {"pandas", "matplotlib", "scipy.stats", "sim.theory", "sim.validation"}
-
-
-def modules_after(*arguments: str) -> set[str]:
-    """The modules that a fresh interpreter has loaded after ``podsim <arguments>``."""
-    program = (
-        "import sys\n"
-        "from sim.cli import main\n"
-        f"code = main({list(arguments)!r}, standalone_mode=False)\n"
-        "print('LOADED', *sys.modules)\n"
-        "sys.exit(code)\n"
-    )
-    child = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    return set(child.stdout.rsplit("LOADED ", 1)[1].split())
+from tests.command import HEAVY, NOT_FOR_A_RUN, modules_after
 
 
 @pytest.mark.parametrize("verb", [[], *([verb] for verb in VERBS)])

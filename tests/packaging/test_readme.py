@@ -9,11 +9,11 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import sim
 from sim.cli import main
 from sim.scenario.load import load_text
+from tests.command import podsim
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -40,9 +40,9 @@ def test_it_starts_with_exactly_the_two_commands_of_a_newcomer():
 
 def test_every_command_exists_and_its_files_too():
     """A command would be copied from here and fail."""
-    podsim = [line[1:] for line in commands() if line[0] == "podsim"]
-    assert len(podsim) >= 7
-    for verb, *arguments in podsim:
+    lines = [line[1:] for line in commands() if line[0] == "podsim"]
+    assert len(lines) >= 7
+    for verb, *arguments in lines:
         command = main.get_command(main.make_context("podsim", [verb]), verb)
         context = command.make_context(verb, list(arguments))
         file = context.params.get("file")
@@ -54,7 +54,7 @@ def test_the_import_of_manifests_writes_a_scenario(tmp_path: Path):
     ((_, *arguments),) = [line for line in commands() if line[:2] == ["podsim", "import"]]
     target = tmp_path / arguments[-1]
     manifests = sorted(str(file) for file in ROOT.glob(arguments[1]))
-    ran = CliRunner().invoke(main, ["import", *manifests, arguments[-2], str(target)])
+    ran = podsim("import", *manifests, arguments[-2], target)
     assert ran.exit_code == 0
     assert load_text(target.read_text("utf-8"), str(target)).name == "desk"
 
@@ -109,7 +109,7 @@ def test_the_table_of_pools_is_an_excerpt_of_what_is_printed():
     """The first figures about pools that a reader sees would be those of some earlier version."""
     excerpt = README.split("<!-- pools -->\n```text\n")[1].split("```\n<!-- end -->")[0]
     scenario = ROOT / "scenarios" / "pools" / "assistant-and-coder.yaml"
-    ran = CliRunner().invoke(main, ["run", str(scenario), "--no-store"])
+    ran = podsim("run", scenario, "--no-store")
     assert ran.exit_code == 0
     printed = ran.stdout.splitlines()
     assert [line for line in excerpt.splitlines() if line not in printed] == []

@@ -1,19 +1,15 @@
 """``podsim plot``: which files it writes, what it prints, what it refuses."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from sim.cli import main
 from sim.plots.names import FIGURES
 from sim.results.store import Origin, write
+from tests import command
+from tests.command import HEAVY, modules_after
 from tests.results.builders import mixed_run, pooled_run
-
-HEAVY = {"numpy", "pydantic", "simpy", "pyarrow", "pandas", "matplotlib", "scipy", "rich", "ruamel"}
 
 
 def origin(scenario_hash):
@@ -25,7 +21,7 @@ def podsim(tmp_path, monkeypatch):
     """Call podsim in a folder that holds one stored run, called by-hand."""
     monkeypatch.chdir(tmp_path)
     write(mixed_run(), Path("results/runs"), origin("a" * 64))
-    return lambda *arguments: CliRunner().invoke(main, [str(one) for one in arguments])
+    return command.podsim
 
 
 def test_every_figure_that_says_something_is_written_and_named(podsim):
@@ -192,13 +188,4 @@ def test_a_figure_reads_only_the_tables_it_needs(podsim):
 @pytest.mark.parametrize("arguments", [["plot", "--help"], ["plot", "--list"]])
 def test_help_and_list_load_nothing_heavy(arguments):
     """Asking which figures there are would take a second."""
-    program = (
-        "import sys\n"
-        "from sim.cli import main\n"
-        f"main({arguments!r}, standalone_mode=False)\n"
-        "print('LOADED', *sys.modules)\n"
-    )
-    child = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert set(child.stdout.rsplit("LOADED ", 1)[1].split()) & HEAVY == set()
+    assert modules_after(*arguments) & HEAVY == set()

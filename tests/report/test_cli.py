@@ -3,17 +3,17 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from sim.cli import main
 from sim.results.stored import StoredRun
+from tests import command
 
 Stored = tuple[StoredRun, ...]
 
 
 def podsim(*arguments: object) -> Result:
-    """Call the command."""
-    return CliRunner().invoke(main, ["report", *map(str, arguments)])
+    """Call the verb."""
+    return command.podsim("report", *arguments)
 
 
 def test_it_writes_one_file_and_says_how_large_it_is(card: Stored, card_page: str, tmp_path: Path):

@@ -127,7 +127,7 @@ def test_verdicts_say_of_whose_requests_they_are():
         *(Row("pool card"), wait("  hold p95", "ttft_s.p95", 2)),
     ]
     (table,) = contrasts(Judge(found), rows)
-    assert [(row.label, bool(row.verdicts)) for row in table.rows] == [
+    assert [(row.label, bool(row.cells)) for row in table.rows] == [
         ("TTFT p50, s", True),
         *(("workload chat", False), ("TTFT p95, s", True)),
         *(("pool card", False), ("hold p95, s", True)),
@@ -140,7 +140,7 @@ def test_verdicts_on_many_variants_stand_in_several_tables():
     tables = contrasts(Judge(found), shown(compare_variants(found.results)))
     assert [table.variants for table in tables] == [("v1", "v2", "v3", "v4"), ("v5", "v6")]
     (row,) = [row for row in tables[0].rows if row.label == "TTFT p95, s"]
-    assert [verdict and verdict.verdict for verdict in row.verdicts] == ["worse"] * 4
+    assert [verdict and verdict.verdict for verdict in row.cells] == ["worse"] * 4
 
 
 def test_of_many_variants_a_sentence_names_the_ends():

@@ -7,15 +7,13 @@ import sys
 from html import unescape
 from pathlib import Path
 
-from click.testing import CliRunner
-
-from sim.cli import main
 from sim.report.page import report
 from sim.results.comparison import compare_variants
 from sim.results.shown import shown
 from sim.results.stored import StoredRun
 from sim.scenario.load import load_text
 from sim.stats import PERCENTILE_METHOD
+from tests.command import podsim
 from tests.report.conftest import HOSTILE
 
 Stored = tuple[StoredRun, ...]
@@ -107,7 +105,7 @@ def test_the_scenario_in_it_gives_the_same_digests(shop: Stored, shop_page: str,
     (tmp_path / name).write_text(text, encoding="utf-8")
     (command,) = re.findall(r"Run <code>podsim (run .*?)</code>", shop_page)
     arguments = [*command.replace(name, str(tmp_path / name)).split(), "--seed", "2", "--no-store"]
-    ran = CliRunner().invoke(main, arguments)
+    ran = podsim(*arguments)
     assert ran.exit_code == 0
     assert re.findall(r'"digest": "(\w+)"', ran.stdout) == [
         run.digest for run in shop if run.seed == 2

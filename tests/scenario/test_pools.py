@@ -4,10 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from sim.cli import main
 from sim.scenario.load import ScenarioSet
+from tests.command import podsim
 
 Lines = Callable[..., list[str]]
 Loaded = Callable[..., ScenarioSet]
@@ -144,7 +143,7 @@ def test_run_and_validate_say_the_same(tmp_path: Path, verb: str, what: str) -> 
     change, expected = WRONG[what]
     file = tmp_path / "f.yaml"
     file.write_text(changed(change), encoding="utf-8")
-    result = CliRunner().invoke(main, [verb, str(file)])
+    result = podsim(verb, file)
     assert result.exit_code == 2
     assert f"{file}:{expected}" in result.stderr
     assert "nothing was run" in result.stderr

@@ -8,7 +8,8 @@ import pytest
 
 from sim.errors import ScenarioError
 from sim.scenario.nodes import Mapping, Place, at, plain
-from sim.scenario.yamltext import parse, resolve
+from sim.scenario.scalars import resolve
+from sim.scenario.yamltext import parse
 
 
 def faults(text: str) -> list[str]:

@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from sim.cli import main
+from tests import command
+from tests.command import Podsim
 
 TINY = """\
 name: tiny
@@ -31,7 +31,6 @@ variants:
 """
 ROOT = Path(__file__).parents[2]
 
-Podsim = Callable[..., Result]
 Started = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -46,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def podsim(folder: Path) -> Podsim:
     """Call podsim in ``folder``."""
-    return lambda *arguments: CliRunner().invoke(main, [str(one) for one in arguments])
+    return command.podsim
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from sim.cli.verbs.run import checked_seed
+from sim.cli.chosen import checked_seed
 
 PREFERRED: Final = ("session-table", "least-loaded")
 RSS_UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from sim.cli import ExitCode
+from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
 from sim.cli.places import where_to_run
-from sim.cli.verbs.run import MAX_SEEDS
 
 
 @click.command("find")
@@ -46,15 +46,8 @@ from sim.cli.verbs.run import MAX_SEEDS
     metavar="N",
     help="How many seeds at most, where an interval straddles the target.",
 )
-@click.option(
-    *("--variant", "variants"), multiple=True, metavar="NAME", help="Only this one (repeatable)."
-)
-@click.option(
-    *("--set", "settings"),
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Set a value of the file, as podsim run does (repeatable).",
-)
+@with_variants
+@with_settings
 @where_to_run
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not text.")
 def command(
@@ -99,7 +92,7 @@ def command(
         parse(target),
         opener(executor, jobs, address),
         variants=variants,
-        seeds=None if seeds is None else tuple(range(1, seeds + 1)),
+        seeds=chosen_seeds(None, seeds),
         max_seeds=max_seeds,
         settings=settings,
         note=lambda text: click.echo(text, err=True),

@@ -1,33 +1,22 @@
 """``podsim run``: simulate a scenario and print its variants side by side."""
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from sim.cli.chosen import MAX_SEEDS, checked_seed, chosen_seeds, with_settings, with_variants
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
-    from sim.cli.table import Runs as Shown
     from sim.runner import Progress, Runs
     from sim.scenario.load import ScenarioSet
     from sim.timeline.excerpt import Excerpt
     from sim.timeline.file import Written
 
-MAX_SEEDS = 10_000
 BEFORE_SWAP_S, AFTER_SWAP_S = 15, 45
 """What is worth seeing around a swap: a minute, mostly of what follows it."""
-
-
-def checked_seed(_: click.Context, option: click.Parameter, seed: int | None) -> int | None:
-    """The value of an option --seed, if there is one; a seed has 63 bits."""
-    from sim.scenario.schema import MAX_SEED
-
-    if seed is not None and seed > MAX_SEED:
-        raise click.BadParameter(f"{seed} is not in the range up to 2^63 - 1", param=option)
-    return seed
 
 
 def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Excerpt | None":
@@ -44,9 +33,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
-)
+@with_variants
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -60,12 +47,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
     metavar="N",
     help="Run the seeds 1 to N, not the file's.",
 )
-@click.option(
-    *("--set", "settings"),
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Set a value of the file, for instance engines.x.maxNumSeqs=256 (repeatable).",
-)
+@with_settings
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -126,13 +108,12 @@ def command(
     most 100,000 events, about 20 MB, and ends early where there would be
     more; what it covers is said on stderr.
     """
-    if seed is not None and seeds is not None:
-        raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
+    chosen = chosen_seeds(seed, seeds)
     if no_store and out is not None:
         raise click.UsageError("--no-store writes no results, --out says where: give only one")
     if excerpt is not None and timeline is None:
         raise click.UsageError("--timeline-window says what --timeline FILE shows: give both")
-    from sim.cli.table import render
+    from sim.cli.table import as_document, render
     from sim.results.store import made, scenario_folder
     from sim.scenario.load import load
 
@@ -145,7 +126,7 @@ def command(
     folder = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
     with made(folder) if folder else nullcontext():
         runs = _simulated(
-            *(scenarios, chosen_seeds(seed, seeds), jobs, check, store, timeline, excerpt, file),
+            *(scenarios, chosen, jobs, check, store, timeline, excerpt, file),
             keep_tables=prometheus is not None,
         )
     if prometheus is not None:
@@ -158,13 +139,6 @@ def command(
         click.echo(as_document(runs))
     else:
         click.echo(render(runs, folder))
-
-
-def chosen_seeds(seed: int | None, seeds: int | None) -> tuple[int, ...] | None:
-    """The seeds that the command line asks for; None leaves them to the file."""
-    if seed is not None:
-        return (seed,)
-    return None if seeds is None else tuple(range(1, seeds + 1))
 
 
 def _simulated(
@@ -242,22 +216,3 @@ def _with_swap(swap_s: float | None) -> str:
     start_s = max(0, int(swap_s) - BEFORE_SWAP_S)
     window = f"{start_s}s..{int(swap_s) + AFTER_SWAP_S}s"
     return f"\n  no swap in it, one begins at {swap_s:,.1f} s: --timeline-window {window}"
-
-
-def as_document(runs: "Shown") -> str:
-    """The JSON document for machines; unknown figures are null, keys are sorted."""
-    document: dict[str, Any] = {
-        "scenario": runs.scenario.name,
-        "runs": [
-            {
-                "variant": run.variant,
-                "seed": run.seed,
-                "digest": run.digest,
-                "summary": run.summary,
-                "warnings": list(run.warnings),
-            }
-            for run in runs.runs
-        ],
-        "comparison": runs.comparison,
-    }
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False)

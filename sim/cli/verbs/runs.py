@@ -85,11 +85,12 @@ def show(run: str, as_json: bool) -> None:
 
 
 def _making_and_digests(stored: "tuple[StoredRun, ...]") -> list[str]:
-    from sim.cli.listing import columns, making
+    from sim.cli.layout import aligned
+    from sim.cli.listing import making
 
     rows = [("variant", "seed", "digest")]
     rows += [(run.variant or "-", str(run.seed), run.digest) for run in stored[:MOST_SHOWN]]
-    lines = [*making(stored), "", *columns(rows)]
+    lines = [*making(stored), "", *aligned(rows)]
     if len(stored) > MOST_SHOWN:
         lines.append(f"and {len(stored) - MOST_SHOWN} more runs: --json has all")
     return lines
@@ -97,7 +98,7 @@ def _making_and_digests(stored: "tuple[StoredRun, ...]") -> list[str]:
 
 def _document(runs: "KeptRuns", stored: "tuple[StoredRun, ...]") -> str:
     """What ``podsim run --json`` printed, and what only the disk knows."""
-    from sim.cli.verbs.run import as_document
+    from sim.cli.table import as_document
 
     document: dict[str, Any] = json.loads(as_document(runs))
     for told, run in zip(document["runs"], stored, strict=True):
@@ -202,14 +203,15 @@ def _refuse_strangers(whole: "list[StoredRun]", torn: "list[Unreadable]") -> Non
 
 def _plan(whole: "list[StoredRun]", torn: "list[Unreadable]") -> list[str]:
     """What would go, one line for all runs of a scenario."""
-    from sim.cli.listing import columns, shelves, size
+    from sim.cli.layout import aligned
+    from sim.cli.listing import shelves, size
 
     rows = [
         (shelf.name, _counted(shelf.runs), size(shelf.size_bytes))
         for shelf in shelves(whole, DEFAULT_STORE)
     ]
     rows += [(str(each.path), "cannot be read", "") for each in torn]
-    return columns(rows)
+    return aligned(rows)
 
 
 def _counted(runs: int) -> str:

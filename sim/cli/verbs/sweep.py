@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from sim.cli import ExitCode
+from sim.cli.chosen import MAX_SEEDS, checked_seed, chosen_seeds, with_settings, with_variants
 from sim.cli.places import where_to_run
-from sim.cli.verbs.run import MAX_SEEDS, checked_seed, chosen_seeds
 
 if TYPE_CHECKING:
     from sim.runner import Progress
@@ -72,15 +72,8 @@ DEFAULT_STORE = Path("results", "sweeps")
     metavar="N",
     help="Run the seeds 1 to N at each point, not the file's.",
 )
-@click.option(
-    *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
-)
-@click.option(
-    *("--set", "settings"),
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Set a value at every point, for instance window.measure=5m (repeatable).",
-)
+@with_variants
+@with_settings
 @where_to_run
 @click.option(
     "--retries",
@@ -138,8 +131,7 @@ def command(
     """
     if bool(random) != (points is not None):
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
-    if seed is not None and seeds is not None:
-        raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
+    chosen, where = chosen_seeds(seed, seeds), (executor, jobs, address)
     from sim.cli.sweeps import as_document, failures, render
     from sim.sweep import design as designs
     from sim.sweep.kept import TABLE
@@ -153,7 +145,6 @@ def command(
         seed=sweep_seed,
         settings=settings,
     )
-    chosen, where = chosen_seeds(seed, seeds), (executor, jobs, address)
     found = _carried_out(file, design, variants, chosen, where, retries, out or DEFAULT_STORE)
     place = table or found.folder / TABLE
     write(found.columns, place)

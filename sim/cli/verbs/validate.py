@@ -6,18 +6,14 @@ from pathlib import Path
 import click
 
 from sim.cli import ExitCode
+from sim.cli.chosen import with_settings
 
 DEFAULT_THEORY = Path("scenarios", "theory")
 
 
 @click.command("validate")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option(
-    *("--set", "settings"),
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Set a value of the file, as podsim run does (repeatable).",
-)
+@with_settings
 @click.option(
     "--theory",
     is_flag=True,

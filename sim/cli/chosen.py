@@ -1,0 +1,36 @@
+"""Which runs of a scenario a verb is to make: options that several have, and what they mean."""
+
+import click
+
+MAX_SEEDS = 10_000
+
+with_variants = click.option(
+    *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
+)
+with_settings = click.option(
+    *("--set", "settings"),
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Set a value of the file, for instance engines.x.maxNumSeqs=256 (repeatable).",
+)
+
+
+def checked_seed(_: click.Context, option: click.Parameter, seed: int | None) -> int | None:
+    """The value of an option --seed, if there is one; a seed has 63 bits."""
+    from sim.scenario.schema import MAX_SEED
+
+    if seed is not None and seed > MAX_SEED:
+        raise click.BadParameter(f"{seed} is not in the range up to 2^63 - 1", param=option)
+    return seed
+
+
+def chosen_seeds(seed: int | None, seeds: int | None) -> tuple[int, ...] | None:
+    """The seeds that --seed and --seeds ask for; None leaves them to the file.
+
+    Raises ``click.UsageError`` when both are given.
+    """
+    if seed is not None and seeds is not None:
+        raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
+    if seed is not None:
+        return (seed,)
+    return None if seeds is None else tuple(range(1, seeds + 1))
