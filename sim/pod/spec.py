@@ -1,14 +1,16 @@
 """The settings of a vLLM pod, under vLLM's own names."""
 
 import math
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
 from sim.scenario.engine import Concurrency, Engine
-from sim.scenario.fields import STARVED, PositiveTokens, Probability, refuse, whole
+from sim.scenario.fields import STARVED, PositiveTokens, Probability, whole
+from sim.scenario.rules import Problem, rule
 
 
 class Vllm(Engine):
@@ -117,64 +119,67 @@ class Vllm(Engine):
         "step in flight and the one behind it, and an end is noticed one step late.",
     )
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        problems = []
-        if self.kv_blocks is None and (self.gpu is None or self.model is None):
-            problems.append(
-                ("", "the KV capacity is unknown: give kvBlocks, or both gpu and model")
+    @rule
+    def _has_a_known_size(self) -> Iterator[Problem]:
+        if not self.gives("kv_blocks") and not self.gives("gpu", "model"):
+            yield "", "the KV capacity is unknown: give kvBlocks, or both gpu and model"
+
+    @rule
+    def _knows_its_share_of_experts(self) -> Iterator[Problem]:
+        if self.gives("kv_blocks") or self.gives("weights") or not self.gives("gpu", "model"):
+            return
+        if self._shares_experts:
+            message = (
+                "the KV capacity is unknown: a rank holds its share of the experts only; give "
+                "kvBlocks, or weights: the bytes on one rank"
             )
-        elif self._shares_experts and self.kv_blocks is None and self.weights is None:
-            problems.append(
-                (
-                    "",
-                    "the KV capacity is unknown: a rank holds its share of the experts only; give "
-                    "kvBlocks, or weights: the bytes on one rank",
-                )
-            )
+            yield "", message
+
+    @rule
+    def _has_experts_to_share(self) -> Iterator[Problem]:
         if self.enable_expert_parallel and self._has_experts is False:
             message = f"{self.model} is a dense model: it has no experts to share"
-            problems.append(("enableExpertParallel", message))
+            yield "enableExpertParallel", message
+
+    @rule
+    def _steps_hold_all_sequences(self) -> Iterator[Problem]:
         if self.max_num_seqs > self.max_num_batched_tokens:
-            problems.append(
-                (
-                    "maxNumSeqs",
-                    f"must be at most maxNumBatchedTokens ({self.max_num_batched_tokens}), since "
-                    f"each running sequence takes a token of the step; got {self.max_num_seqs}",
-                )
+            message = (
+                f"must be at most maxNumBatchedTokens ({self.max_num_batched_tokens}), since "
+                f"each running sequence takes a token of the step; got {self.max_num_seqs}"
             )
+            yield "maxNumSeqs", message
+
+    @rule
+    def _states_leave_room(self) -> Iterator[Problem]:
         if self.kv_blocks is not None and self.state_blocks >= self.kv_blocks:
-            message = f"must be below kvBlocks ({self.kv_blocks}): {STARVED}"
-            problems.append(("stateBlocks", message))
+            yield "stateBlocks", f"must be below kvBlocks ({self.kv_blocks}): {STARVED}"
+
+    @rule
+    def _has_states_to_keep(self) -> Iterator[Problem]:
         if self.prefix_retention == "prompt-tail" and not self.state_blocks:
             message = (
                 "prompt-tail keeps states of recurrent layers, and the catalogue knows none of "
                 f"{self.model or 'the model'}: use every-block, or give the stateBlocks they take"
             )
-            problems.append(("prefixRetention", message))
+            yield "prefixRetention", message
+
+    @rule
+    def _steps_hold_a_block(self) -> Iterator[Problem]:
         if self.prefix_retention == "prompt-tail" and self.block_size > self.max_num_batched_tokens:
-            problems.append(
-                (
-                    "maxNumBatchedTokens",
-                    f"must be at least blockSize ({self.block_size}) with prefixRetention: "
-                    "prompt-tail, where a step computes whole blocks of a prompt; got "
-                    f"{self.max_num_batched_tokens}",
-                )
-            )
-        if (
-            self.prefix_retention == "prompt-tail"
-            and 0 < self.long_prefill_token_threshold < self.block_size
-        ):
-            problems.append(
-                (
-                    "longPrefillTokenThreshold",
-                    f"must be 0, or at least blockSize ({self.block_size}) with prefixRetention: "
-                    "prompt-tail, where a step computes whole blocks of a prompt; got "
-                    f"{self.long_prefill_token_threshold}",
-                )
-            )
-        refuse(problems)
-        return self
+            yield "maxNumBatchedTokens", self._whole_blocks("", self.max_num_batched_tokens)
+
+    @rule
+    def _chunks_hold_a_block(self) -> Iterator[Problem]:
+        threshold = self.long_prefill_token_threshold
+        if self.prefix_retention == "prompt-tail" and 0 < threshold < self.block_size:
+            yield "longPrefillTokenThreshold", self._whole_blocks("0, or ", threshold)
+
+    def _whole_blocks(self, otherwise: str, found: int) -> str:
+        return (
+            f"must be {otherwise}at least blockSize ({self.block_size}) with prefixRetention: "
+            f"prompt-tail, where a step computes whole blocks of a prompt; got {found}"
+        )
 
     @property
     def _has_experts(self) -> bool | None:
@@ -214,8 +219,8 @@ def kv_blocks(spec: Vllm) -> int:
     Raises ``ScenarioError`` as ``sim.scenario.catalog.kv_tokens`` does, also
     when not one block fits; the path of a fault is the key of the engine.
     """
+    catalog.check_names(spec, unless="kv_blocks")
     if spec.kv_blocks is not None:
-        catalog.check_names(spec, gpu_only=True)
         return spec.kv_blocks
     blocks = math.floor(catalog.kv_tokens(spec) / spec.block_size)
     if blocks < 1 + spec.state_blocks:

@@ -1,13 +1,14 @@
 """The settings of a pool of kind ``fair``: what users of LLMKube have asked for beside it."""
 
-from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.pool.spec import ExclusiveSlot
-from sim.scenario.fields import Duration, Name, refuse, whole
+from sim.scenario.fields import Duration, Name, whole
 from sim.scenario.pool import Priority
+from sim.scenario.rules import Problem, rule
 from sim.scenario.swap import Member
 
 MAX_SERVED: Final = 1_000_000
@@ -40,13 +41,12 @@ class FairPool(ExclusiveSlot):
         "keep others from it, as long as somebody asks for it.",
     )
 
-    @model_validator(mode="after")
-    def _is_fair(self) -> Self:
-        problems = []
+    @rule
+    def _leaves_a_choice(self) -> Iterator[Problem]:
         if self.order == "fifo":
-            problems.append(("order", "fifo leaves no choice to priorities; use kind model-pool"))
+            yield "order", "fifo leaves no choice to priorities; use kind model-pool"
+
+    @rule
+    def _reclaims_after_residency(self) -> Iterator[Problem]:
         if self.reclaims and self.reclaim_after < self.min_residency:
-            message = f"must be minResidency, {self.min_residency:g}s, or longer"
-            problems.append(("reclaimAfter", message))
-        refuse(problems)
-        return self
+            yield "reclaimAfter", f"must be minResidency, {self.min_residency:g}s, or longer"

@@ -1,10 +1,10 @@
 """The settings of a pool of kind ``llama-swap``; the names and defaults are llama-swap's."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import permutations
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.scenario.fields import (
     DURATION,
@@ -13,10 +13,10 @@ from sim.scenario.fields import (
     Model,
     Name,
     Quantity,
-    refuse,
     whole,
 )
-from sim.scenario.pool import Pool, Priority
+from sim.scenario.pool import Pool, Priority, strangers
+from sim.scenario.rules import Problem, known, rule, usable
 from sim.scenario.swap import Member
 
 LEAST_HEALTH_CHECK_S: Final = 15.0
@@ -91,11 +91,6 @@ class LlamaSwapPool(Pool):
         description="Idle time after which members are unloaded; 0 never.",
     )
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        refuse([*self._misplaced(), *self._not_together()])
-        return self
-
     @property
     def group_of(self) -> Mapping[str, Group]:
         """The group of each member."""
@@ -137,32 +132,41 @@ class LlamaSwapPool(Pool):
             return False
         return mine.swap if mine is its else mine.exclusive and not its.persistent
 
-    def _misplaced(self) -> list[tuple[str, str]]:
-        known = ", ".join(self.members)
-        problems: list[tuple[str, str]] = []
-        homes: dict[str, str] = {}
-        for name, group in self.groups.items():
-            for member in group.members:
-                if member not in self.members:
-                    message = f"{name}: {member!r} is none of the members ({known})"
-                    problems.append(("groups", message))
-                elif member in homes:
-                    message = f"{name}: {member!r} is in group {homes[member]!r} already"
-                    problems.append(("groups", message))
-                homes.setdefault(member, name)
-        unknown = [name for name in self.initial if name not in self.members]
-        if unknown:
-            message = f"must be members ({known}); got {', '.join(map(repr, unknown))}"
-            problems.append(("initial", message))
-        return problems
+    @rule
+    def _groups_have_members(self) -> Iterator[Problem]:
+        members = ", ".join(self.members)
+        for name, member in self._grouped():
+            if member not in self.members:
+                yield "groups", f"{name}: {member!r} is none of the members ({members})"
 
-    def _not_together(self) -> list[tuple[str, str]]:
+    @rule
+    def _has_one_group_each(self) -> Iterator[Problem]:
+        homes: dict[str, str] = {}
+        for name, member in self._grouped():
+            if member in self.members and member in homes:
+                yield "groups", f"{name}: {member!r} is in group {homes[member]!r} already"
+            homes.setdefault(member, name)
+
+    @rule
+    def _begins_with_members(self) -> Iterator[Problem]:
+        yield from strangers(self.initial, self.members)
+
+    @rule
+    def _begins_with_some_that_go_together(self) -> Iterator[Problem]:
         if any(name not in self.members for name in self.initial):
-            return []
-        ready = dict.fromkeys(self.initial)
-        for name in ready:
-            for other in ready:
-                if self.unloads(name, other):
-                    message = f"{name!r} and {other!r} are never loaded together: groups"
-                    return [("initial", message)]
-        return []
+            return
+        for name, other in permutations(dict.fromkeys(self.initial), 2):
+            if self.unloads(name, other):
+                message = f"{name!r} and {other!r} are never loaded together: groups"
+                yield "initial", message
+                return
+
+    def _grouped(self) -> Iterator[tuple[str, str]]:
+        """Each group with each of its members, as far as they can be read."""
+        for name, group in self.groups.items():
+            for member in known(_members(group)):
+                yield name, member
+
+
+def _members(group: Group) -> Iterator[str]:
+    yield from usable(group.members)

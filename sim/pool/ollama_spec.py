@@ -1,10 +1,10 @@
 """The settings of a pool of kind ``ollama``; the names are those of its variables OLLAMA_*."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import fsum, inf
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario.catalog import GIB
@@ -14,11 +14,11 @@ from sim.scenario.fields import (
     Name,
     PositiveBytes,
     PositiveDuration,
-    refuse,
     whole,
 )
 from sim.scenario.footprint import resident_bytes
-from sim.scenario.pool import Pool
+from sim.scenario.pool import Pool, strangers
+from sim.scenario.rules import Problem, known, rule
 from sim.scenario.swap import Member
 
 MAX_REQUESTS: Final = 1_000_000
@@ -82,19 +82,15 @@ class OllamaPool(Pool):
         """Whether never more than one member is in memory."""
         return self.max_loaded_models == 1
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        problems = []
-        known = ", ".join(self.members)
-        unknown = [name for name in self.initial if name not in self.members]
-        if unknown:
-            message = f"must be members ({known}); got {', '.join(map(repr, unknown))}"
-            problems.append(("initial", message))
-        elif len(set(self.initial)) > self.max_loaded_models:
-            message = f"more members than maxLoadedModels, {self.max_loaded_models}"
-            problems.append(("initial", message))
-        refuse(problems)
-        return self
+    @rule
+    def _begins_with_members(self) -> Iterator[Problem]:
+        yield from strangers(self.initial, self.members)
+
+    @rule
+    def _begins_with_no_more_than_it_may(self) -> Iterator[Problem]:
+        initial = {name for name in self.initial if name in self.members}
+        if len(initial) > self.max_loaded_models:
+            yield "initial", f"more members than maxLoadedModels, {self.max_loaded_models}"
 
     def keep_alive_s(self, member: str) -> float:
         """Seconds of idleness after which ``member`` is unloaded; infinite for never."""
@@ -114,26 +110,37 @@ class OllamaPool(Pool):
 
     def resident_bytes(self, engines: Mapping[str, Engine]) -> dict[str, float]:
         """What each member takes: as given, or as its engine says."""
-        faults, taken = [], {}
-        for name, member in self.members.items():
-            path = f"members.{name}"
-            try:
-                given = member.memory
-                taken[name] = resident_bytes(engines[name]) if given is None else given
-            except ScenarioError as error:
-                message = f"{error.faults[0].message}; give memory, such as 20GB"
-                faults.append(Fault("pool", 0, 0, path, message))
-                continue
-            if taken[name] > self.memory:
-                message = (
-                    f"takes {taken[name] / GIB:.1f} GiB, more than the memory of the pool, "
-                    f"{self.memory / GIB:.1f} GiB; nothing is offloaded to the host"
-                )
-                faults.append(Fault("pool", 0, 0, path, message))
-        together = fsum(taken.get(name, 0.0) for name in dict.fromkeys(self.initial))
-        if not faults and together > self.memory:
-            message = f"take {together / GIB:.1f} GiB together, more than the memory of the pool"
-            faults.append(Fault("pool", 0, 0, "initial", message))
+        taken: dict[str, float] = {}
+        faults = [
+            fault for name in self.members for fault in known(self._alone(name, engines, taken))
+        ]
+        if not faults:
+            faults.extend(known(self._together(taken)))
         if faults:
             raise ScenarioError(faults)
         return taken
+
+    def _alone(
+        self, name: str, engines: Mapping[str, Engine], taken: dict[str, float]
+    ) -> Iterator[Fault]:
+        """Why the memory of a member cannot be had; what it takes goes to ``taken``."""
+        path = f"members.{name}"
+        try:
+            given = self.members[name].memory
+            taken[name] = resident_bytes(engines[name]) if given is None else given
+        except ScenarioError as error:
+            message = f"{error.faults[0].message}; give memory, such as 20GB"
+            yield Fault("pool", 0, 0, path, message)
+            return
+        if taken[name] > self.memory:
+            message = (
+                f"takes {taken[name] / GIB:.1f} GiB, more than the memory of the pool, "
+                f"{self.memory / GIB:.1f} GiB; nothing is offloaded to the host"
+            )
+            yield Fault("pool", 0, 0, path, message)
+
+    def _together(self, taken: Mapping[str, float]) -> Iterator[Fault]:
+        together = fsum(taken.get(name, 0.0) for name in dict.fromkeys(self.initial))
+        if together > self.memory:
+            message = f"take {together / GIB:.1f} GiB together, more than the memory of the pool"
+            yield Fault("pool", 0, 0, "initial", message)

@@ -3,10 +3,10 @@
 The defaults are LLMKube's, where it has such a setting, else what it does without one.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.errors import Fault
 from sim.scenario.fields import (
@@ -17,10 +17,10 @@ from sim.scenario.fields import (
     Name,
     PositiveDuration,
     Quantity,
-    refuse,
     whole,
 )
 from sim.scenario.pool import Pool, RouterSide
+from sim.scenario.rules import Problem, rule
 from sim.scenario.swap import SwapTimes
 
 COLD: Final = "cold"
@@ -148,11 +148,6 @@ class ExclusiveSlot(Pool):
     )
     compat: Compat = Compat()
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        refuse([*self._unknown_members(), *self._without_meaning()])
-        return self
-
     @property
     def exclusive(self) -> bool:
         """Members take turns on one slot."""
@@ -218,32 +213,44 @@ class ExclusiveSlot(Pool):
         ready = self.default if self.initial is None else self.initial
         return None if ready == COLD else ready
 
-    def _unknown_members(self) -> list[tuple[str, str]]:
-        members = ", ".join(self.members)
-        problems = []
+    @rule
+    def _calls_no_member_cold(self) -> Iterator[Problem]:
         if COLD in self.members:
-            problems.append(("members", f"{COLD!r} means that nobody is ready; name it otherwise"))
-        if self.default is not None and self.default not in self.members:
-            message = f"must be one of the members ({members}); got {self.default!r}"
-            problems.append(("default", message))
-        if self.initial is not None and self.initial not in (*self.members, COLD):
-            message = f"must be {COLD} or one of the members ({members}); got {self.initial!r}"
-            problems.append(("initial", message))
-        return problems
+            yield "members", f"{COLD!r} means that nobody is ready; name it otherwise"
 
-    def _without_meaning(self) -> list[tuple[str, str]]:
-        problems = []
-        if self.reclaims and self.default is None:
-            problems.append(("swapPolicy", "reclaim needs default, the member to bring back"))
-        if self.max_held is not None and self.max_in_flight is None:
-            message = "needs maxInFlight: without it nobody is held for the resident"
-            problems.append(("maxHeld", message))
-        if self.order == "fifo" and self.max_wait is not None:
+    @rule
+    def _has_its_default(self) -> Iterator[Problem]:
+        if self.default is not None and self.default not in self.members:
+            members = ", ".join(self.members)
+            yield "default", f"must be one of the members ({members}); got {self.default!r}"
+
+    @rule
+    def _has_its_initial(self) -> Iterator[Problem]:
+        if self.initial is not None and self.initial not in (*self.members, COLD):
+            members = ", ".join(self.members)
+            message = f"must be {COLD} or one of the members ({members}); got {self.initial!r}"
+            yield "initial", message
+
+    @rule
+    def _reclaims_for_somebody(self) -> Iterator[Problem]:
+        if self.reclaims and not self.gives("default"):
+            yield "swapPolicy", "reclaim needs default, the member to bring back"
+
+    @rule
+    def _holds_for_the_resident(self) -> Iterator[Problem]:
+        if self.gives("max_held") and not self.gives("max_in_flight"):
+            yield "maxHeld", "needs maxInFlight: without it nobody is held for the resident"
+
+    @rule
+    def _waits_in_some_order(self) -> Iterator[Problem]:
+        if self.order == "fifo" and self.gives("max_wait"):
             message = "means nothing with order fifo: nobody passes those who wait for longer"
-            problems.append(("maxWait", message))
+            yield "maxWait", message
+
+    @rule
+    def _wakes_in_some_order(self) -> Iterator[Problem]:
         if self.order == "fifo" and self.wake_order == "random":
-            problems.append(("wakeOrder", "random means nothing with order fifo; use joining"))
-        return problems
+            yield "wakeOrder", "random means nothing with order fifo; use joining"
 
 
 class ModelPool(ExclusiveSlot):

@@ -4,12 +4,14 @@ Matrices are counted, norms and biases are not: they are below 0.1 % of any
 model here. Symbols in the docstrings are those of ``sim.scenario.roofline``.
 """
 
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.scenario.dtypes import KV_BYTES, WEIGHT_FORMATS, Extent, KvDtype, WeightDtype
-from sim.scenario.fields import Model, Text, real, refuse, whole
+from sim.scenario.fields import Model, Text, real, whole
+from sim.scenario.rules import Problem, rule
 
 BF16_BYTES: Final = 2.0
 STATE_BYTES: Final = 4.0  # the recurrent state is kept in fp32
@@ -97,16 +99,16 @@ class Architecture(Model):
     )
     source: Text = Field(description="Where the numbers are from.")
 
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Self:
-        problems = []
+    @rule
+    def _feeds_forward_in_one_way(self) -> Iterator[Problem]:
         if (self.experts is None) == (self.feed_forward == 0):
-            problems.append(("feedForward", "give feedForward or experts"))
+            yield "feedForward", "give feedForward or experts"
+
+    @rule
+    def _has_one_other_kind_of_layer(self) -> Iterator[Problem]:
         others = self.full_attention < self.layers
         if others != bool(self.window or self.recurrent):
-            problems.append(("fullAttention", "the other layers need a window or are recurrent"))
-        refuse(problems)
-        return self
+            yield "fullAttention", "the other layers need a window or are recurrent"
 
     def splits_over(self, gpus: int) -> bool:
         """Whether tensor parallelism shares out the heads evenly, KV heads replicated if few."""

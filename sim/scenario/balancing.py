@@ -31,6 +31,8 @@ from sim.scenario.suggest import suggestion
 from sim.scenario.translate import translate
 
 DEFAULT_KIND: Final = "least-loaded"
+KINDS: Final = {"LoadAware": DEFAULT_KIND, "RoundRobin": "round-robin"}
+"""The policy of each mode without sessionAffinity."""
 TABLE_KIND: Final = "session-table"
 LOAD_BOUND: Final = "maxLoadPercent"
 AFFINITY_KEYS: Final = ("headers", "idleTimeout", "maxSessions")
@@ -85,25 +87,27 @@ def policy_node(backend: Mapping, path: Path) -> PolicyNode:
 
 
 def _translated(balancing: Node, path: Path) -> PolicyNode:
-    try:
-        spec = Balancing.model_validate(plain(balancing), by_alias=True, by_name=False)
-    except ValidationError as error:
-        return PolicyNode(None, path, translate(error, Balancing, balancing, path))
-    assert isinstance(balancing, Mapping)
     found = PolicyNode(None, path)
-    found.warn_of_load_bound(balancing, f"mode {spec.mode}")
-    affinity = balancing.values.get("sessionAffinity")
-    mode_place = balancing.values["mode"].place
+    try:
+        Balancing.model_validate(plain(balancing), by_alias=True, by_name=False)
+    except ValidationError as error:
+        found.faults += translate(error, Balancing, balancing, path)
+    if not isinstance(balancing, Mapping):
+        return found
+    affinity, written = balancing.values.get("sessionAffinity"), balancing.values.get("mode")
+    mode = text_of(written)
+    mode_place = balancing.place if written is None else written.place
+    found.warn_of_load_bound(balancing, f"mode {mode}")
     if affinity is None or is_null(affinity):
-        kind = DEFAULT_KIND if spec.mode == "LoadAware" else "round-robin"
-        found.node = _of_kind(kind, mode_place)
-    elif spec.mode == "RoundRobin":
+        if mode in KINDS:
+            found.node = _of_kind(KINDS[mode], mode_place)
+        return found
+    if mode == "RoundRobin":
         message = "needs mode: LoadAware; RoundRobin keeps no sessions"
         place = balancing.keys["sessionAffinity"]
         found.faults.append(fault(place, (*path, "sessionAffinity"), message))
-    else:
-        found.path = (*path, "sessionAffinity")
-        found.node = _session_table(affinity, mode_place, found)
+    found.path = (*path, "sessionAffinity")
+    found.node = _session_table(affinity, mode_place, found)
     return found
 
 

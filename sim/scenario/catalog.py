@@ -1,6 +1,6 @@
 """GPUs and models that podsim knows, and the KV capacity that follows from them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Final, TypeVar
@@ -13,6 +13,7 @@ from sim.scenario.dtypes import Arithmetic
 from sim.scenario.engine import MAX_TENSOR_PARALLEL, Engine
 from sim.scenario.fields import ByteRate, Bytes, Model, PositiveDuration, Text, real
 from sim.scenario.nodes import Mapping, entries, plain
+from sim.scenario.rules import Unusable, known
 from sim.scenario.suggest import suggestion
 from sim.scenario.textfile import decode
 from sim.scenario.translate import translate
@@ -90,21 +91,33 @@ def unknown(
     return [Fault("engine", 0, 0, key, message)]
 
 
-def check_names(engine: Engine, gpu_only: bool = False) -> None:
+def check_names(engine: Engine, unless: str | None = None) -> None:
     """Raise ``ScenarioError`` for a gpu or a model that is not in the catalogue.
 
-    With ``gpu_only`` the model may have any name: its size is not needed. One
-    that is known must split over the GPUs in any case.
+    Where the field ``unless`` is given, the model may have any name: its size is
+    not needed. One that is known must split over the GPUs in any case.
     """
-    faults = []
-    if engine.gpu is not None:
-        faults += unknown("gpu", engine.gpu, gpus())
-    if engine.model is not None and not gpu_only:
-        faults += unknown("model", engine.model, models())
-    if engine.model is not None and engine.model in models():
-        faults += _unsplit(models()[engine.model], engine)
+    model = _unknown_model(engine, unless)
+    faults = [*known(_unsplit(engine)), *known(_unknown_gpu(engine)), *known(model)]
     if faults:
         raise ScenarioError(faults)
+
+
+def unknown_names(engine: Engine) -> list[Fault]:
+    """The faults of gpu and model where something is to be derived from both; or none."""
+    return [*known(_unknown_gpu(engine)), *known(_unknown_model(engine))]
+
+
+def _unknown_gpu(engine: Engine) -> Iterator[Fault]:
+    if engine.gpu is not None:
+        yield from unknown("gpu", engine.gpu, gpus())
+
+
+def _unknown_model(engine: Engine, unless: str | None = None) -> Iterator[Fault]:
+    if unless is not None and engine.gives(unless):
+        return
+    if engine.gives("gpu", "model") and engine.model is not None:
+        yield from unknown("model", engine.model, models())
 
 
 def kv_tokens(engine: Engine) -> float:
@@ -116,7 +129,8 @@ def kv_tokens(engine: Engine) -> float:
     that does not split over the GPUs.
     """
     check_names(engine)
-    assert engine.gpu is not None and engine.model is not None
+    if engine.gpu is None or engine.model is None:
+        raise Unusable
     usable = engine.gpu_memory_utilization * engine.tensor_parallel * gpus()[engine.gpu].memory
     free = usable - weights_bytes(engine) - engine.tensor_parallel * engine.workspace
     model = models()[engine.model]
@@ -143,17 +157,18 @@ def weights_bytes(engine: Engine) -> float:
     return models()[engine.model].weights_bytes(engine.weight_dtype)
 
 
-def _unsplit(model: Architecture, engine: Engine) -> list[Fault]:
+def _unsplit(engine: Engine) -> Iterator[Fault]:
     """The fault of heads that cannot be shared out evenly, as vLLM refuses them; or none."""
-    if model.splits_over(engine.tensor_parallel):
-        return []
+    model = None if engine.model is None else models().get(engine.model)
+    if model is None or model.splits_over(engine.tensor_parallel):
+        return
     every = range(1, MAX_TENSOR_PARALLEL + 1)
     good = [str(gpus) for gpus in every if model.splits_over(gpus)]
     message = (
         f"must share out the {model.heads} query heads and {model.kv_heads} KV heads of "
         f"{engine.model} evenly, so be one of {', '.join(good)}; got {engine.tensor_parallel}"
     )
-    return [Fault("engine", 0, 0, "tensorParallel", message)]
+    yield Fault("engine", 0, 0, "tensorParallel", message)
 
 
 def read(name: str, entry: type[Entry]) -> dict[str, Entry]:

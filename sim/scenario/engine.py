@@ -1,10 +1,11 @@
 """What is common to all kinds of engines: hardware, model, step time."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Final, Self, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from sim.errors import Fault
@@ -17,9 +18,9 @@ from sim.scenario.fields import (
     PositiveTokens,
     describe,
     real,
-    refuse,
     whole,
 )
+from sim.scenario.rules import Problem, rule
 
 MAX_TENSOR_PARALLEL: Final = 64
 
@@ -37,20 +38,23 @@ class Curve(Model):
     tokens: tuple[PositiveTokens, ...] = Field(description="Where the points lie, rising.")
     ms: tuple[Coefficient, ...] = Field(description="The curve at these points.")
 
-    @model_validator(mode="after")
-    def _is_a_curve(self) -> Self:
+    @rule
+    def _is_a_curve(self) -> Iterator[Problem]:
         points, values = len(self.tokens), len(self.ms)
-        problems = []
         if points != values:
-            problems.append(("", f"tokens and ms must be equally long; got {points} and {values}"))
+            yield "", f"tokens and ms must be equally long; got {points} and {values}"
         elif points < 2:
-            problems.append(("", f"at least two points are needed; got {points}"))
-        elif not all(self.ms) or self.ms[-1] < self.ms[-2]:
-            problems.append(("ms", "must be above 0 and not fall at its end"))
+            yield "", f"at least two points are needed; got {points}"
+
+    @rule
+    def _takes_ever_longer(self) -> Iterator[Problem]:
+        if not all(self.ms) or self.ms[-1:] < self.ms[-2:-1]:
+            yield "ms", "must be above 0 and not fall at its end"
+
+    @rule
+    def _rises(self) -> Iterator[Problem]:
         if any(after <= before for before, after in pairwise(self.tokens)):
-            problems.append(("tokens", "must rise"))
-        refuse(problems)
-        return self
+            yield "tokens", "must rise"
 
 
 class Prefilling(Model):
@@ -91,15 +95,15 @@ class StepTime(Model):
         default=Prefilling(), description="What a step that prefills costs more."
     )
 
-    @model_validator(mode="after")
-    def _takes_time(self) -> Self:
-        problems = []
+    @rule
+    def _prompts_take_time(self) -> Iterator[Problem]:
         if not any((self.a, self.b, self.d, self.computed, self.prefilling.a)):
-            problems.append(("", "a, b or d must be above 0: computing a prompt takes time"))
+            yield "", "a, b or d must be above 0: computing a prompt takes time"
+
+    @rule
+    def _answers_take_time(self) -> Iterator[Problem]:
         if not any((self.a, self.c, self.f, self.g, self.computed)):
-            problems.append(("", "a, c, f or g must be above 0: decoding a token takes time"))
-        refuse(problems)
-        return self
+            yield "", "a, c, f or g must be above 0: decoding a token takes time"
 
 
 def _form_of_step_time(value: Any) -> str:
@@ -180,11 +184,10 @@ class Engine(Model):
         default=None, description="What the API server takes before the engine; none when missing."
     )
 
-    @model_validator(mode="after")
-    def _takes_a_known_time(self) -> Self:
-        if self.step_time is None and (self.gpu is None or self.model is None):
-            refuse([("", "the step time is unknown: give stepTime, or both gpu and model")])
-        return self
+    @rule
+    def _takes_a_known_time(self) -> Iterator[Problem]:
+        if not self.gives("step_time") and not self.gives("gpu", "model"):
+            yield "", "the step time is unknown: give stepTime, or both gpu and model"
 
     def kv_tokens(self) -> int:
         """Tokens of KV that one pod holds.

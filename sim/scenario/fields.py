@@ -8,7 +8,7 @@ tokens.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -17,10 +17,12 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     StringConstraints,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from sim.scenario.rules import Problem, Unusable, broken
 from sim.units import (
     COUNT_UNITS,
     DURATION_UNITS_S,
@@ -36,11 +38,16 @@ MAX_DURATION_S: Final = 366 * 86400.0
 MAX_TOKENS: Final = 10**12
 MAX_BYTES: Final = 2.0**50
 MAX_BYTES_PER_S: Final = 1e15
+SALVAGED: Final = "salvaged"
+"""Stands among the fields of a model with faults; see ``sim.scenario.salvage``."""
 STARVED: Final = "no request could ever be served"
 
 
 class Model(BaseModel):
-    """Base of every scenario model: frozen, camelCase in files, unknown keys are errors."""
+    """Base of every scenario model: frozen, camelCase in files, unknown keys are errors.
+
+    What its values must agree on say its methods that are each a ``sim.scenario.rules.rule``.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -51,6 +58,30 @@ class Model(BaseModel):
         allow_inf_nan=False,
         arbitrary_types_allowed=False,
     )
+
+    @model_validator(mode="after")
+    def _keeps_its_rules(self) -> Self:
+        if SALVAGED not in self.__dict__:  # else what it breaks is told already
+            refuse(broken(self))
+        return self
+
+    def gives(self, *names: str) -> bool:
+        """Whether each of the fields ``names`` has a value, be it a wrong one."""
+        values = self.__dict__
+        for name in names:
+            if values.get(name, SALVAGED) is None:
+                return False
+        for name in names:
+            if name not in values and name not in self.model_fields_set:
+                raise Unusable
+        return True
+
+    if not TYPE_CHECKING:  # it would hide attributes that are not there from mypy
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:  # of a model with faults
+                raise Unusable
+            return super().__getattr__(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,12 +187,10 @@ class Quantity:
         return {"anyOf": [*zero, number, {"type": "string", "pattern": self.scale.pattern}]}
 
 
-def refuse(problems: list[tuple[str, str]]) -> None:
+def refuse(problems: list[Problem]) -> None:
     """Raise one error for ``problems`` of keys that do not go together; none, no error.
 
-    For model validators. A problem is the key at fault, camelCase, or "" for
-    the mapping as a whole, and what is wrong; the loader reports each in its
-    own line.
+    The loader reports each in its own line.
     """
     if problems:
         said = "; ".join(f"{key}: {message}" if key else message for key, message in problems)

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from sim import registry as registries
-from sim.errors import Fault, ScenarioError, UserError
+from sim.errors import Fault, ScenarioError
 from sim.registry import Registry
 from sim.scenario import checks
 from sim.scenario.hashing import scenario_hash
 from sim.scenario.inputs import Inputs
-from sim.scenario.nodes import Node, from_python
+from sim.scenario.nodes import Node, at, dotted, entries, is_null, read_python, unread
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import suggestion
 from sim.scenario.textfile import read_text
-from sim.scenario.validate import Validator
+from sim.scenario.validate import Validator, respelled
 from sim.scenario.variants import parse_settings, variant_roots
-from sim.scenario.yamltext import parse
+from sim.scenario.yamltext import parse_all
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class ScenarioSet:
         """
         wanted = list(names)
         known = [variant.variant for variant in self.variants]
-        _check_names(wanted, known, self.source)
+        if unknown := _unknown_variants(wanted, known, self.source):
+            raise ScenarioError(unknown)
         chosen = tuple(variant for variant in self.variants if variant.variant in wanted)
         return replace(self, variants=chosen)
 
@@ -88,8 +89,11 @@ def load_text(
 
     With the same ``inputs`` for several forms of a scenario, its files are read once.
     """
-    root = parse(text, source)
-    return _load(root, source, Path(directory), settings, registry, variants, inputs)
+    faults: list[Fault] = []
+    root = parse_all(text, source, faults)
+    if root is None:
+        raise ScenarioError(faults)
+    return _load(root, source, Path(directory), settings, registry, variants, inputs, faults)
 
 
 def load_dict(
@@ -102,8 +106,9 @@ def load_dict(
 ) -> ScenarioSet:
     """As ``load_text``, for the mapping that a scenario file would hold; the same checks."""
     source = "scenario"
-    root = from_python(data, source)
-    return _load(root, source, Path(directory), settings, registry, variants, inputs)
+    faults: list[Fault] = []
+    root = read_python(data, source, faults)
+    return _load(root, source, Path(directory), settings, registry, variants, inputs, faults)
 
 
 def _load(
@@ -113,15 +118,19 @@ def _load(
     settings: Sequence[str],
     registry: Registry | None,
     chosen: Sequence[str],
-    inputs: Inputs | None = None,
+    inputs: Inputs | None,
+    unreadable: list[Fault],
 ) -> ScenarioSet:
+    root, misspelt = respelled(root)
     changes, faults = parse_settings(settings)
     roots, more = variant_roots(root, changes, chosen)
-    faults.extend(more)
-    _check_names(chosen, list(roots), source)
+    faults += [*misspelt, *more]
+    if is_null(at(root, "variants")) or entries(at(root, "variants")):  # else they are not known
+        faults += _unknown_variants(chosen, list(roots), source)
     validator = Validator(registry or registries.load(), directory, inputs)
     checked = {name: validator.scenario(node, name) for name, node in roots.items()}
-    faults.extend(_merged({name: found.faults for name, found in checked.items()}))
+    told = _merged({name: found.faults for name, found in checked.items()})
+    faults += [*unreadable, *_of_what_is_read(told, roots.values())]
     scenarios = [found.value for found in checked.values() if found.value is not None]
     if faults or not scenarios:
         raise ScenarioError(_in_order(dict.fromkeys(faults), source, settings))
@@ -141,6 +150,17 @@ def _load(
         settings=tuple(settings),
     )
     return loaded.variant(chosen) if chosen else loaded
+
+
+def _of_what_is_read(faults: Iterable[Fault], roots: Iterable[Node]) -> list[Fault]:
+    """Without those of values that could not be read at all."""
+    blanks = {dotted(path) for root in roots for path in unread(root)}
+    parts = ((fault, fault.path.split(".")) for fault in faults)
+    return [
+        fault
+        for fault, steps in parts
+        if not any(".".join(steps[:count]) in blanks for count in range(1, len(steps) + 1))
+    ]
 
 
 def _merged(found: Mapping[str, list[Fault]]) -> list[Fault]:
@@ -174,10 +194,13 @@ def _in_order(faults: Iterable[Fault], source: str, settings: Sequence[str]) -> 
     return sorted(faults, key=key)
 
 
-def _check_names(wanted: Iterable[str], known: Sequence[str], source: str) -> None:
+def _unknown_variants(wanted: Iterable[str], known: Sequence[str], source: str) -> list[Fault]:
+    """The names in ``wanted`` that are no variants."""
+    faults = []
     for name in wanted:
-        if name in known:
-            continue
-        if known == [""]:
-            raise UserError(f"{source}: no variant {name!r}: the scenario has no variants")
-        raise UserError(f"{source}: unknown variant {name!r}{suggestion(name, known)}")
+        if name not in known:
+            message = f"unknown variant {name!r}{suggestion(name, known)}"
+            if list(known) == [""]:
+                message = f"no variant {name!r}: the scenario has no variants"
+            faults.append(Fault(source, 0, 0, "", message))
+    return faults

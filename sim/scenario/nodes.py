@@ -6,6 +6,7 @@ good (or bad) wherever the same node appears.
 """
 
 import numbers
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -23,9 +24,17 @@ class Place(NamedTuple):
     column: int = 0
 
 
+class _Unread:
+    """What stands in the place of a value that cannot be read, which is told by itself."""
+
+
+UNREAD: Final[Any] = _Unread()
+"""The value of a ``Scalar`` that cannot be read; of no type that a scenario may have."""
+
+
 @dataclass(slots=True, eq=False)
 class Scalar:
-    """Text, a number, true, false or null."""
+    """Text, a number, true, false or null; or ``UNREAD``."""
 
     value: str | int | float | bool | None
     place: Place
@@ -95,6 +104,19 @@ def is_null(node: Node | None) -> bool:
     return node is None or (isinstance(node, Scalar) and node.value is None)
 
 
+def unread(node: Node, path: Path = ()) -> Iterator[Path]:
+    """Where something below ``node`` could not be read; the places begin with ``path``."""
+    if isinstance(node, Scalar):
+        if node.value is UNREAD:
+            yield path
+        return
+    steps: Iterable[tuple[str | int, Node]] = (
+        node.values.items() if isinstance(node, Mapping) else enumerate(node.items)
+    )
+    for step, below in steps:
+        yield from unread(below, (*path, step))
+
+
 def text_of(node: Node | None) -> str | None:
     """The text of a scalar; None for everything else."""
     return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else None
@@ -160,22 +182,32 @@ def from_python(value: Any, source: str) -> Node:
     Mappings need text keys; lists, tuples and NumPy scalars are understood.
     Raises ``ScenarioError`` for anything else.
     """
-    return _from_python(value, Place(source), ())
+    faults: list[Fault] = []
+    node = read_python(value, source, faults)
+    if faults:
+        raise ScenarioError(faults)
+    return node
 
 
-def _from_python(value: Any, place: Place, path: Path) -> Node:
+def read_python(value: Any, source: str, faults: list[Fault]) -> Node:
+    """As ``from_python``, which raises the ``faults``: ``UNREAD`` stands in their place."""
+    return _from_python(value, Place(source), (), faults)
+
+
+def _from_python(value: Any, place: Place, path: Path, faults: list[Fault]) -> Node:
     if len(path) > MAX_DEPTH:
-        message = f"nested deeper than {MAX_DEPTH} levels"
-        raise ScenarioError([fault(place, path[:4], message)])
+        faults.append(fault(place, path[:4], f"nested deeper than {MAX_DEPTH} levels"))
+        return Scalar(UNREAD, place)
     if isinstance(value, AnyMapping):
         values = {}
         for key, item in value.items():
             if not isinstance(key, str):
-                raise ScenarioError([fault(place, path, f"keys must be text; got {key!r}")])
-            values[key] = _from_python(item, place, (*path, key))
+                faults.append(fault(place, path, f"keys must be text; got {key!r}"))
+            values[str(key)] = _from_python(item, place, (*path, str(key)), faults)
         return Mapping(values, dict.fromkeys(values, place), place)
     if isinstance(value, list | tuple):
-        items = [_from_python(item, place, (*path, index)) for index, item in enumerate(value)]
+        entries = enumerate(value)
+        items = [_from_python(item, place, (*path, index), faults) for index, item in entries]
         return Sequence(items, place)
     if value is None or isinstance(value, str | bool):
         return Scalar(value, place)
@@ -184,4 +216,5 @@ def _from_python(value: Any, place: Place, path: Path) -> Node:
     if isinstance(value, numbers.Real):
         return Scalar(float(value), place)
     message = f"must be text, a number, a list or a mapping; got {type(value).__name__}"
-    raise ScenarioError([fault(place, path, message)])
+    faults.append(fault(place, path, message))
+    return Scalar(UNREAD, place)

@@ -1,6 +1,6 @@
 """What is common to all kinds of pools: backends that take turns on the same GPUs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, TypeAlias
 
@@ -9,12 +9,21 @@ from pydantic import Field
 from sim.errors import Fault
 from sim.scenario.engine import Engine
 from sim.scenario.fields import Model, Name, whole
+from sim.scenario.rules import Problem, usable
 from sim.scenario.swap import Member, SwapTimes
 
 MAX_PRIORITY: Final = 1000
 
 Priority: TypeAlias = Annotated[int, whole(-MAX_PRIORITY, MAX_PRIORITY)]
 """Of a member; those of a higher one go first."""
+
+
+def strangers(initial: Iterable[str], members: Collection[str]) -> Iterator[Problem]:
+    """The problem of ``initial`` of a pool that names others than its ``members``; or none."""
+    unknown = [name for name in usable(initial) if name not in members]
+    if unknown:
+        named = ", ".join(members)
+        yield "initial", f"must be members ({named}); got {', '.join(map(repr, unknown))}"
 
 
 @dataclass(frozen=True)

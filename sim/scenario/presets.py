@@ -1,17 +1,19 @@
 """Where the step time of an engine is from: its own coefficients, a preset, or data sheets."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.catalog import gpus, models, read, unknown
+from sim.scenario.catalog import gpus, models, read, unknown, unknown_names
 from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.engine import Engine, StepTime
 from sim.scenario.fields import DottedName, Model, Text
 from sim.scenario.roofline import Machine, UnknownAllReduceError, derive
+from sim.scenario.rules import Unusable, known
 
 Origin = Literal["given", "preset", "derived"]
 
@@ -71,10 +73,10 @@ def sourced_step_time(engine: Engine) -> SourcedStepTime:
 
 
 def _derived(engine: Engine) -> StepTime:
-    assert engine.gpu is not None and engine.model is not None
-    faults = unknown("gpu", engine.gpu, gpus()) + unknown("model", engine.model, models())
-    if faults:
+    if faults := unknown_names(engine):
         raise ScenarioError(faults)
+    if engine.gpu is None or engine.model is None:
+        raise Unusable
     model, gpu = models()[engine.model], gpus()[engine.gpu]
     dtype = engine.weight_dtype or model.weight_dtype
     machine = Machine(gpu, engine.tensor_parallel, dtype, engine.kv_cache_dtype)
@@ -90,19 +92,27 @@ def _derived(engine: Engine) -> StepTime:
 
 def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
     """What the engine says otherwise than its preset; generations of one size are one model."""
-    pairs = [
-        ("gpu", engine.gpu, preset.gpu),
-        ("tensorParallel", engine.tensor_parallel, preset.tensor_parallel),
-        ("weightDtype", weight_dtype(engine), preset.weight_dtype),
-        ("kvCacheDtype", engine.kv_cache_dtype, preset.kv_cache_dtype),
+    settings: list[tuple[str, Callable[[Engine], Any], Any]] = [
+        ("model", lambda each: _model(each, preset), preset.model),
+        ("gpu", lambda each: each.gpu, preset.gpu),
+        ("tensorParallel", lambda each: each.tensor_parallel, preset.tensor_parallel),
+        ("weightDtype", weight_dtype, preset.weight_dtype),
+        ("kvCacheDtype", lambda each: each.kv_cache_dtype, preset.kv_cache_dtype),
     ]
-    if models().get(engine.model or "") != models()[preset.model]:
-        pairs.insert(0, ("model", engine.model, preset.model))
-    return [
-        Fault("engine", 0, 0, key, f"must be {wanted}, as in preset {name}; got {found}")
-        for key, found, wanted in pairs
-        if found not in (None, wanted)
-    ]
+
+    def contradiction(key: str, read: Callable[[Engine], Any], wanted: Any) -> Iterator[Fault]:
+        found = read(engine)
+        if found not in (None, wanted):
+            message = f"must be {wanted}, as in preset {name}; got {found}"
+            yield Fault("engine", 0, 0, key, message)
+
+    return [fault for setting in settings for fault in known(contradiction(*setting))]
+
+
+def _model(engine: Engine, preset: Preset) -> str | None:
+    """The model of ``engine``, by the name that the preset has for it."""
+    same = models().get(engine.model or "") == models()[preset.model]
+    return preset.model if same else engine.model
 
 
 def weight_dtype(engine: Engine) -> WeightDtype | None:

@@ -1,9 +1,9 @@
 """The router of a scenario, with the keys of a ModelRouter manifest."""
 
-from collections import Counter
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from collections.abc import Collection, Iterator
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from sim.scenario.fields import (
     Duration,
@@ -14,9 +14,9 @@ from sim.scenario.fields import (
     PositiveDuration,
     PositiveTokens,
     Text,
-    refuse,
     whole,
 )
+from sim.scenario.rules import Problem, known, repeated, rule
 
 CLASSIFICATION_HEADER: Final = "x-llmkube-classification"
 COMPLEXITY_HEADER: Final = "x-llmkube-task-complexity"
@@ -69,12 +69,10 @@ class Rule(Model):
         "backend's when missing.",
     )
 
-    @model_validator(mode="after")
-    def _tries_each_backend_once(self) -> Self:
-        twice = [name for name, times in Counter(self.backends).items() if times > 1]
-        if twice:
-            refuse([("backends", f"names {twice[0]!r} twice: it would fail twice")])
-        return self
+    @rule
+    def _tries_each_backend_once(self) -> Iterator[Problem]:
+        for name in repeated(self.backends):
+            yield "backends", f"names {name!r} twice: it would fail twice"
 
 
 class Metrics(Model):
@@ -119,15 +117,15 @@ class Budget(Model):
         default=None, description=f"The header, for scope team; {TEAM_HEADER} when missing."
     )
 
-    @model_validator(mode="after")
-    def _knows_whose(self) -> Self:
-        problems = []
-        if (self.scope == "rule") != (self.rule_name is not None):
-            problems.append(("ruleName", "goes with scope rule, and only with it"))
-        if self.scope != "team" and self.header_key is not None:
-            problems.append(("headerKey", "only for scope team"))
-        refuse(problems)
-        return self
+    @rule
+    def _knows_which_rule(self) -> Iterator[Problem]:
+        if (self.scope == "rule") != self.gives("rule_name"):
+            yield "ruleName", "goes with scope rule, and only with it"
+
+    @rule
+    def _knows_which_teams(self) -> Iterator[Problem]:
+        if self.scope != "team" and self.gives("header_key"):
+            yield "headerKey", "only for scope team"
 
 
 class RouterPolicy(Model):
@@ -152,18 +150,29 @@ class Router(Model):
     policy: RouterPolicy = RouterPolicy()
     metrics: Metrics = Metrics()
 
-    @model_validator(mode="after")
-    def _leads_somewhere(self) -> Self:
-        problems: list[tuple[str, Any]] = []
-        if not self.rules and self.default_route is None:
-            problems.append(("", "give rules, defaultRoute or both: nothing would be served"))
-        names = Counter(rule.name for rule in self.rules)
-        twice = [name for name, times in names.items() if times > 1]
-        if twice:
-            problems.append(("rules", f"two rules are called {twice[0]!r}"))
+    @rule
+    def _leads_somewhere(self) -> Iterator[Problem]:
+        if not self.rules and not self.gives("default_route"):
+            yield "", "give rules, defaultRoute or both: nothing would be served"
+
+    @rule
+    def _rules_differ(self) -> Iterator[Problem]:
+        names = (name for each in self.rules for name in known(_name(each)))
+        for name in repeated(names):
+            yield "rules", f"two rules are called {name!r}"
+
+    @rule
+    def _budgets_are_of_rules(self) -> Iterator[Problem]:
+        names = {each.name for each in self.rules}
         for budget in self.policy.budgets:
-            if budget.rule_name is not None and budget.rule_name not in names:
-                said = f"budget {budget.name!r} is for rule {budget.rule_name!r}, which is not here"
-                problems.append(("policy", said))
-        refuse(problems)
-        return self
+            yield from known(_of_no_rule(budget, names))
+
+
+def _name(named: Rule) -> Iterator[str]:
+    yield named.name
+
+
+def _of_no_rule(budget: Budget, names: Collection[str]) -> Iterator[Problem]:
+    if budget.rule_name is not None and budget.rule_name not in names:
+        said = f"budget {budget.name!r} is for rule {budget.rule_name!r}, which is not here"
+        yield "policy", said

@@ -6,10 +6,10 @@ one. Engines, policies and workloads bring spec models of their own, found by
 ``kind`` (``sim.registry``).
 """
 
-from collections import Counter
-from typing import Annotated, Any, Self, TypeAlias
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny
 
 from sim.scenario.engine import Engine
 from sim.scenario.events import Event
@@ -22,10 +22,10 @@ from sim.scenario.fields import (
     Name,
     PositiveDuration,
     Text,
-    refuse,
     whole,
 )
 from sim.scenario.routing import Router
+from sim.scenario.rules import Problem, repeated, rule
 
 MAX_REPLICAS = 10_000
 MAX_SEED = 2**63 - 1
@@ -70,13 +70,12 @@ class Window(Model):
         default=None, description="Let the window's requests finish after its end."
     )
 
-    @model_validator(mode="after")
-    def _within_limits(self) -> Self:
+    @rule
+    def _within_limits(self) -> Iterator[Problem]:
         end_s = self.warmup + (self.measure or 0.0)
         if end_s > MAX_DURATION_S:
             limit = DURATION.written(MAX_DURATION_S)
-            refuse([("measure", f"must end within {limit} of simulated time; got {end_s:g}s")])
-        return self
+            yield "measure", f"must end within {limit} of simulated time; got {end_s:g}s"
 
 
 class Slo(Model):
@@ -87,11 +86,10 @@ class Slo(Model):
         default=None, description="Most time per output token after the first."
     )
 
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    @rule
+    def _says_something(self) -> Iterator[Problem]:
         if self.ttft is None and self.tpot is None:
-            refuse([("", "give ttft, tpot or both")])
-        return self
+            yield "", "give ttft, tpot or both"
 
 
 class Scenario(Model):
@@ -117,9 +115,7 @@ class Scenario(Model):
     slo: Slo | None = None
     variant: str = ""  # set by the loader
 
-    @model_validator(mode="after")
-    def _seeds_differ(self) -> Self:
-        twice = [seed for seed, times in Counter(self.seeds).items() if times > 1]
-        if twice:
-            refuse([("seeds", f"seed {twice[0]} stands here twice: its runs would count double")])
-        return self
+    @rule
+    def _seeds_differ(self) -> Iterator[Problem]:
+        for seed in repeated(self.seeds):
+            yield "seeds", f"seed {seed} stands here twice: its runs would count double"

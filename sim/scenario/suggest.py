@@ -6,6 +6,8 @@ from typing import Final
 
 MAX_LISTED: Final = 20
 LIKENESS: Final = 0.6
+SLIP: Final = 0.8
+"""A name so like another is taken for it, and what it names is checked as well."""
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = LIKENESS) -> str | None:

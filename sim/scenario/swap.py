@@ -12,12 +12,12 @@ loses them. What a swap costs beyond these times is the prefill of every
 conversation that comes back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 from math import inf
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from sim.errors import Fault, ScenarioError
@@ -31,8 +31,8 @@ from sim.scenario.fields import (
     Model,
     Probability,
     Quantity,
-    refuse,
 )
+from sim.scenario.rules import Problem, Unusable, known, rule
 from sim.scenario.suggest import suggestion
 
 Method: TypeAlias = Literal["vllm-sleep-1", "vllm-sleep-2", "vllm-cold", "llamacpp"]
@@ -161,14 +161,17 @@ class Swap(Model):
         "llamacpp, 0s when waking up.",
     )
 
-    @model_validator(mode="after")
-    def _of_one_method(self) -> Self:
-        foreign = [key for key in self.constants.foreign_keys if getattr(self, key) is not None]
-        problems = [(to_camel(key), f"means nothing to method {self.method}") for key in foreign]
-        if not foreign and self.compile is not None and self.compile_cache is not None:
-            problems.append(("compileCache", "means nothing where compile gives the time itself"))
-        refuse(problems)
-        return self
+    @rule
+    def _of_one_method(self) -> Iterator[Problem]:
+        for key in self.constants.foreign_keys:
+            if key in self.model_fields_set and self.gives(key):
+                yield to_camel(key), f"means nothing to method {self.method}"
+
+    @rule
+    def _compiles_in_one_time(self) -> Iterator[Problem]:
+        foreign = "compile" in self.constants.foreign_keys
+        if not foreign and self.gives("compile", "compile_cache"):
+            yield "compileCache", "means nothing where compile gives the time itself"
 
     @property
     def constants(self) -> Constants:
@@ -210,13 +213,11 @@ class Member(Model):
         default=None, description="Loads that fail by chance; none when missing."
     )
 
-    @model_validator(mode="after")
-    def _known_in_one_way(self) -> Self:
-        if (self.load is None) == (self.swap is None):
-            found = "neither" if self.load is None else "both"
-            message = f"give load (a time such as 30s) or swap (to compute it); got {found}"
-            refuse([("", message)])
-        return self
+    @rule
+    def _known_in_one_way(self) -> Iterator[Problem]:
+        if self.gives("load") == self.gives("swap"):
+            found = "both" if self.gives("load") else "neither"
+            yield "", f"give load (a time such as 30s) or swap (to compute it); got {found}"
 
 
 @dataclass(frozen=True)
@@ -255,12 +256,14 @@ def swap_times(member: Member, engine: Engine) -> SwapTimes:
     The path of a fault is the key of the member.
     """
     if member.swap is None:
-        assert member.load is not None
+        if member.load is None:
+            raise Unusable
         return SwapTimes(member.unload or 0.0, member.load)
-    swap, constants = member.swap, member.swap.constants
-    if faults := [*_foreign_engine(swap, engine), *_unknown(swap, engine)]:
+    swap = member.swap
+    found = (_foreign_engine(swap, engine), _unknown_bytes(engine), _unknown_link(swap, engine))
+    if faults := [fault for each in found for fault in known(each)]:
         raise ScenarioError(faults)
-    weights = catalog.weights_bytes(engine)
+    weights, constants = catalog.weights_bytes(engine), swap.constants
     copying = _copying(swap, engine)
     unload_s = constants.unload_s + (weights / copying if constants.copies_back else 0.0)
     reading = min(swap.disk or constants.disk, swap.loader or constants.loader)
@@ -294,20 +297,19 @@ def _link(engine: Engine) -> float:
     return inf if known is None or known.host_link is None else LINK_REACHED * known.host_link
 
 
-def _foreign_engine(swap: Swap, engine: Engine) -> list[Fault]:
+def _foreign_engine(swap: Swap, engine: Engine) -> Iterator[Fault]:
     kinds = {constants.engine_kind for constants in METHODS.values()}
     if engine.kind not in kinds or engine.kind == swap.constants.engine_kind:
-        return []
+        return
     own = [name for name, each in METHODS.items() if each.engine_kind == engine.kind]
     message = (
         f"{swap.method} is no way to load an engine of kind {engine.kind}; use {', '.join(own)}"
     )
-    return [Fault("member", 0, 0, "swap.method", message)]
+    yield Fault("member", 0, 0, "swap.method", message)
 
 
-def _unknown(swap: Swap, engine: Engine) -> list[Fault]:
-    """What the time to move the weights depends on and nobody says."""
-    faults = []
+def _unknown_bytes(engine: Engine) -> Iterator[Fault]:
+    """Nobody says what the weights are."""
     if engine.weights is None and engine.model not in catalog.models():
         why = "the engine has no model"
         if engine.model is not None:
@@ -317,11 +319,14 @@ def _unknown(swap: Swap, engine: Engine) -> list[Fault]:
             f"the bytes to load are unknown ({why}): give the engine's weights, such as 54GB, or "
             "load, a time, instead of swap"
         )
-        faults.append(Fault("member", 0, 0, "swap", message))
+        yield Fault("member", 0, 0, "swap", message)
+
+
+def _unknown_link(swap: Swap, engine: Engine) -> Iterator[Fault]:
+    """Nobody says how fast the weights are copied from the host."""
     if swap.constants.copies_back and _copying(swap, engine) == inf:
         message = (
             f"{swap.method} copies weights from host memory, and the link to the GPU is unknown: "
             "give hostToDevice, such as 22GB/s with PCIe 4 or 45GB/s with PCIe 5"
         )
-        faults.append(Fault("member", 0, 0, "swap", message))
-    return faults
+        yield Fault("member", 0, 0, "swap", message)

@@ -1,124 +1,216 @@
 """What must agree between blocks that are right by themselves."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping as AnyMapping
+from functools import partial
+from typing import Any
 
-from sim.errors import Fault, ScenarioError
+from sim.errors import Fault
 from sim.scenario.checks import member_references
 from sim.scenario.engine import Engine
-from sim.scenario.events import LoadFailure, PodLost, ProxyRestart
-from sim.scenario.nodes import Mapping, Path, fault, nearest
-from sim.scenario.reach import engines_of, models_served
-from sim.scenario.schema import Scenario
-from sim.scenario.suggest import suggestion
+from sim.scenario.events import Event, LoadFailure, PodLost, ProxyRestart
+from sim.scenario.nodes import Mapping, Path, at, entries, fault, is_null, nearest
+from sim.scenario.pool import Pool
+from sim.scenario.routing import Rule
+from sim.scenario.rules import Problem, Unusable, faults_of, known, usable
+from sim.scenario.salvage import blank
+from sim.scenario.schema import Scenario, Window
+from sim.scenario.suggest import meant, suggestion
 from sim.scenario.swap import swap_times
+from sim.scenario.translate import key_names
 
 
-def disagreements(scenario: Scenario, root: Mapping, names_known: bool) -> list[Fault]:
+def disagreements(scenario: Scenario, root: Mapping, served: Sequence[str]) -> list[Fault]:
     """What is wrong with ``scenario``, where ``root`` says it.
 
-    Blocks with faults of their own are stand-ins here, and nothing is said of
-    them, nor of names that refer to nothing; while there are such, who serves
-    which model is not known either (``names_known``).
+    Blocks with faults of their own are there as far as they are right, and
+    nothing is said that depends on the rest, nor of names that refer to
+    nothing. ``served`` are the models that requests may ask for; none while
+    that is not known, or any will do.
     """
     found = [
-        *_members(scenario),
-        *_loads(scenario),
-        *_memory(scenario),
-        *_rules(scenario),
-        *_events(scenario, root),
+        *known(_members(scenario)),
+        *known(_loads(scenario)),
+        *known(_memory(scenario)),
+        *known(_rules(scenario)),
+        *known(_events(scenario, root)),
+        *known(_models(scenario, served)),
     ]
-    if names_known:
-        found += _models(scenario)
     return [fault(nearest(root, path).place, path, message) for path, message in found]
+
+
+def endless(root: Mapping, workloads: Any) -> list[Fault]:
+    """The fault of a run that would never end."""
+    if not isinstance(workloads, dict) or not is_null(at(root, "window", "measure")):
+        return []
+    if "measure" in meant(entries(root.values.get("window")), key_names(Window, ())):
+        return []
+    for_ever = [name for name, spec in workloads.items() if _never_ends(spec)]
+    if not for_ever:
+        return []
+    window = root.values.get("window")
+    place = root.values["workloads"].place if window is None else window.place
+    message = (
+        f"missing key 'measure': workload {for_ever[0]!r} never ends, "
+        "so say how long to measure, e.g. 15m"
+    )
+    return [fault(place, ("window",), message)]
 
 
 def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """A member of a pool is one pod."""
-    for pool, spec in scenario.pools.items():
-        for name in spec.members if spec else ():
-            backend = scenario.backends.get(name)
-            if backend is None:
-                continue
-            path: Path = ("backends", name, "replicas")
-            if backend.replicas > 1:
-                message = f"must be 1: {name} is a member of pool {pool!r}; got {backend.replicas}"
-                yield path, message
-            ranks = getattr(scenario.engines.get(backend.engine), "data_parallel", 1)
-            if ranks > 1:
-                message = f"must be 1 for a member of pool {pool!r}; got {ranks}"
-                yield ("engines", backend.engine, "dataParallel"), message
+    homes: dict[str, str] = {}
+    for pool, name in _pooled(scenario):
+        if name in homes:
+            continue  # which is a fault of its own
+        homes[name] = pool
+        yield from known(_more_replicas(scenario, pool, name))
+        yield from known(_more_ranks(scenario, pool, name))
+
+
+def _more_replicas(scenario: Scenario, pool: str, name: str) -> Iterator[tuple[Path, str]]:
+    replicas = scenario.backends[name].replicas if name in scenario.backends else 1
+    if replicas > 1:
+        message = f"must be 1: {name} is a member of pool {pool!r}; got {replicas}"
+        yield ("backends", name, "replicas"), message
+
+
+def _more_ranks(scenario: Scenario, pool: str, name: str) -> Iterator[tuple[Path, str]]:
+    for engine, spec in _engine(scenario, name):
+        ranks = getattr(spec, "data_parallel", 1)
+        if ranks > 1:
+            message = f"must be 1 for a member of pool {pool!r}; got {ranks}"
+            yield ("engines", engine, "dataParallel"), message
 
 
 def _loads(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """How long members take to load must be known."""
-    for pool, spec in scenario.pools.items():
-        for name, engine in engines_of(scenario, spec).items() if spec else ():
-            if type(engine) is Engine:  # a stand-in
-                continue
-            try:
-                swap_times(spec.members[name], engine)
-            except ScenarioError as error:
-                for each in error.faults:
-                    yield ("pools", pool, "members", name, *each.path.split(".")), each.message
+    for pool, name in _pooled(scenario):
+        path: Path = ("pools", pool, "members", name)
+        yield from known(_unknown_load(scenario, scenario.pools[pool], name, path))
+
+
+def _unknown_load(
+    scenario: Scenario, pool: Pool, name: str, path: Path
+) -> Iterator[tuple[Path, str]]:
+    for _, engine in _engine(scenario, name):
+        for each in faults_of(partial(swap_times, pool.members[name], engine)):
+            yield (*path, *each.path.split(".")), each.message
 
 
 def _memory(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Members that share memory fit into it."""
     for pool, spec in scenario.pools.items():
-        engines = engines_of(scenario, spec) if spec else {}
-        stand_in = any(type(engine) is Engine for engine in engines.values())
-        if spec is None or stand_in or len(engines) < len(spec.members):
-            continue
-        try:
-            spec.resident_bytes(engines)
-        except ScenarioError as error:
-            for each in error.faults:
-                yield ("pools", pool, *each.path.split(".")), each.message
+        yield from known(_too_large(scenario, pool, spec))
+
+
+def _too_large(scenario: Scenario, pool: str, spec: Pool) -> Iterator[tuple[Path, str]]:
+    unknown = blank(Engine)
+    engines = {
+        name: next((each for _, each in known(_engine(scenario, name))), unknown)
+        for name in spec.members
+    }
+    for each in faults_of(partial(spec.resident_bytes, engines)):
+        yield ("pools", pool, *each.path.split(".")), each.message
 
 
 def _rules(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """A pool that knows no skipping is not asked for it."""
-    skipless = {
-        name: f"pool {pool!r} of kind {spec.kind}"
-        for pool, spec in scenario.pools.items()
-        if spec and not spec.knows_if_idle
-        for name in spec.members
-    }
-    for index, rule in enumerate(scenario.router.rules):
-        if rule.pool_activation == "IfIdle":
-            for name in dict.fromkeys(rule.backends):
-                if name in skipless:
-                    message = (
-                        f"must be Wait: {name} is a member of {skipless[name]}, which holds "
-                        "whoever cannot be served at once"
-                    )
-                    yield ("router", "rules", index, "poolActivation"), message
-                    break
+    skipless: dict[str, str] = {}
+    for pool, name in _pooled(scenario):
+        spec = scenario.pools[pool]
+        if not spec.knows_if_idle:
+            skipless[name] = f"pool {pool!r} of kind {spec.kind}"
+    for index, each in enumerate(scenario.router.rules):
+        for message in known(_cannot_skip(each, skipless)):
+            yield ("router", "rules", index, "poolActivation"), message
+
+
+def _cannot_skip(rule: Rule, skipless: AnyMapping[str, str]) -> Iterator[str]:
+    if rule.pool_activation != "IfIdle":
+        return
+    for name in usable(rule.backends):
+        if name in skipless:
+            yield (
+                f"must be Wait: {name} is a member of {skipless[name]}, which holds "
+                "whoever cannot be served at once"
+            )
+            return
 
 
 def _events(scenario: Scenario, root: Mapping) -> Iterator[tuple[Path, str]]:
     members = {reference.name for reference in member_references(root)}
     for index, event in enumerate(scenario.events):
-        path: Path = ("events", index)
-        if isinstance(event, ProxyRestart) or event.backend not in scenario.backends:
+        if isinstance(event, ProxyRestart):
             continue
-        if isinstance(event, LoadFailure) and event.backend not in members:
-            yield (*path, "backend"), "must be a member of a pool: nothing else is loaded"
-        if isinstance(event, PodLost):
-            replicas = scenario.backends[event.backend].replicas
-            if event.replica >= replicas:
-                yield (*path, "replica"), f"must be below the number of replicas, {replicas}"
-            if event.backend in members and event.duration is not None:
-                yield (*path, "for"), "not for a member of a pool, which is loaded when wanted"
+        path: Path = ("events", index)
+        for check in (_loads_nothing, _loses_nothing, _is_lost_for_a_time):
+            for key, message in known(check(event, scenario, members)):
+                yield (*path, key), message
 
 
-def _models(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    served = models_served(scenario)
-    for name, spec in scenario.workloads.items():
-        asked: list[tuple[Path, str | None]] = [(("model",), getattr(spec, "model", None))]
-        for index, model in enumerate(getattr(spec, "fallback_models", ())):
-            asked.append((("fallbackModels", index), model))
+def _loads_nothing(event: Event, scenario: Scenario, members: Collection[str]) -> Iterator[Problem]:
+    known_others = scenario.backends.keys() - members
+    if isinstance(event, LoadFailure) and event.backend in known_others:
+        yield "backend", "must be a member of a pool: nothing else is loaded"
+
+
+def _loses_nothing(event: Event, scenario: Scenario, members: Collection[str]) -> Iterator[Problem]:
+    if isinstance(event, PodLost) and event.backend in scenario.backends:
+        replicas = scenario.backends[event.backend].replicas
+        if event.replica >= replicas:
+            yield "replica", f"must be below the number of replicas, {replicas}"
+
+
+def _is_lost_for_a_time(
+    event: Event, scenario: Scenario, members: Collection[str]
+) -> Iterator[Problem]:
+    if isinstance(event, PodLost) and event.backend in members and event.gives("duration"):
+        yield "for", "not for a member of a pool, which is loaded when wanted"
+
+
+def _models(scenario: Scenario, served: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    for name, spec in scenario.workloads.items() if served else ():
+        asked = [*known(_asked(spec)), *known(_asked_otherwise(spec))]
         for path, model in asked:
-            if served and model is not None and model not in served:
+            if model not in served:
                 message = f"no backend serves {model!r}{suggestion(model, served)}"
                 yield ("workloads", name, *path), message
+
+
+def _asked(workload: Any) -> Iterator[tuple[Path, str]]:
+    model = getattr(workload, "model", None)
+    if model is not None:
+        yield ("model",), model
+
+
+def _asked_otherwise(workload: Any) -> Iterator[tuple[Path, str]]:
+    for index, model in enumerate(getattr(workload, "fallback_models", ())):
+        for usable_model in usable([model]):
+            yield ("fallbackModels", index), usable_model
+
+
+def _pooled(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Each pool with each of its members, as far as they are known."""
+    for pool, spec in scenario.pools.items():
+        for name in known(_names(spec)):
+            yield pool, name
+
+
+def _names(pool: Pool) -> Iterator[str]:
+    yield from pool.members
+
+
+def _engine(scenario: Scenario, backend: str) -> Iterator[tuple[str, Engine]]:
+    """The engine of a backend and its name, if both are there."""
+    if backend in scenario.backends:
+        name = scenario.backends[backend].engine
+        if name in scenario.engines:
+            yield name, scenario.engines[name]
+
+
+def _never_ends(workload: Any) -> bool:
+    try:
+        return getattr(workload, "finite", True) is False
+    except Unusable:
+        return False

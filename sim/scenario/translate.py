@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Iterator
+from collections.abc import Mapping as AnyMapping
 from typing import Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -9,7 +10,8 @@ from pydantic_core import ErrorDetails
 
 from sim.errors import Fault
 from sim.scenario.fields import PATTERNS_IN_WORDS, describe
-from sim.scenario.nodes import Mapping, Node, Path, Place, child, fault
+from sim.scenario.nodes import Mapping, Node, Path, Place, child, fault, nearest
+from sim.scenario.rules import Problem
 from sim.scenario.suggest import meant, suggestion
 
 _WANTED: Final = {
@@ -51,9 +53,8 @@ def _faults(
     steps, found, key_place = _locate(node, location)
     here = (*path, *steps)
     if detail["type"] == "inconsistent":
-        for key, message in context["problems"]:
-            at_fault = child(found, key) or found
-            yield fault(at_fault.place, (*here, key) if key else here, message)
+        for problem in context["problems"]:
+            yield disagreement(problem, found, here)
     elif detail["type"] in ("union_tag_invalid", "union_tag_not_found"):
         yield _wrong_kind(context, found, here)
     elif detail["type"] == "missing":
@@ -68,6 +69,14 @@ def _faults(
         yield fault(key_place, here, _in_words(detail))
     else:
         yield fault(found.place, here, _in_words(detail))
+
+
+def disagreement(problem: Problem, node: Node, path: Path, location: Path = ()) -> Fault:
+    """The fault of a broken rule of the model at ``location`` of ``node``, which is at ``path``."""
+    key, message = problem
+    steps, found, _ = _locate(node, location)
+    below: Path = tuple(key.split(".")) if key else ()
+    return fault(nearest(found, below).place, (*path, *steps, *below), message)
 
 
 def _wrong_kind(context: dict[str, Any], node: Node, path: Path) -> Fault:
@@ -161,23 +170,23 @@ def key_names(model: Any, path: Path) -> list[str]:
 def _below(model: Any, segment: str) -> Iterator[Any]:
     for field_name, alias in _fields(model):
         if alias == segment:
-            yield from _members(model.model_fields[field_name].annotation)
+            yield from members(model.model_fields[field_name].annotation)
     if not isinstance(model, type):
         arguments = get_args(model)
-        if get_origin(model) is dict:
-            yield from _members(arguments[1])
+        if get_origin(model) in (dict, AnyMapping):
+            yield from members(arguments[1])
         elif get_origin(model) in (tuple, list):
-            yield from _members(arguments[0])
+            yield from members(arguments[0])
 
 
-def _members(annotation: Any) -> Iterator[Any]:
+def members(annotation: Any) -> Iterator[Any]:
     """The alternatives of a type, without ``Annotated``."""
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):
         for member in get_args(annotation):
-            yield from _members(member)
+            yield from members(member)
     elif hasattr(annotation, "__metadata__"):
-        yield from _members(annotation.__origin__)
+        yield from members(annotation.__origin__)
     else:
         yield annotation
 

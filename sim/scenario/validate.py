@@ -17,7 +17,7 @@ from sim.registry import Family, Registry
 from sim.scenario import checks
 from sim.scenario.balancing import policy_node
 from sim.scenario.doubtful import doubts
-from sim.scenario.engine import Engine, StepTime
+from sim.scenario.engine import Engine
 from sim.scenario.hashing import content_hash
 from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import (
@@ -31,16 +31,17 @@ from sim.scenario.nodes import (
     entries,
     fault,
     find_text,
-    is_null,
     plain,
 )
+from sim.scenario.pool import Pool
 from sim.scenario.presets import step_time
 from sim.scenario.reach import models_served
-from sim.scenario.routing import Router
-from sim.scenario.schema import Backend, Scenario, Window
-from sim.scenario.suggest import meant, suggestion
-from sim.scenario.together import disagreements
-from sim.scenario.translate import key_names, translate
+from sim.scenario.rules import Unusable, faults_of
+from sim.scenario.salvage import Salvage, blank
+from sim.scenario.schema import Backend, Scenario
+from sim.scenario.suggest import SLIP, meant, nearest, suggestion
+from sim.scenario.together import disagreements, endless
+from sim.scenario.translate import disagreement, key_names, translate
 
 Value = TypeVar("Value")
 Block = TypeVar("Block", bound=BaseModel)
@@ -52,14 +53,18 @@ FILE_KEYS: Final = (*(key for key in key_names(Scenario, ()) if key != "variant"
 DEFAULT_ENGINE: Final = "vllm"
 DEFAULT_POOL: Final = "model-pool"
 
-# Stand in for blocks with faults, so that the rest of the scenario can be checked.
-_ENGINE: Final = Engine(step_time=StepTime(a=1.0))
-_BACKEND: Final = Backend(engine="none")
+# Stand in for blocks of which nothing is known, so that the rest of the scenario can be checked.
+_ENGINE: Final = blank(Engine)
+_BACKEND: Final = blank(Backend)
+_POOL: Final = blank(Pool)
 
 
 @dataclass
 class Checked(Generic[Value]):
-    """A block after its check: its model, None when none could be made."""
+    """A block after its check: its model, what is right of it when it has faults.
+
+    None when that is nothing.
+    """
 
     value: Value | None = None
     faults: list[Fault] = field(default_factory=list)
@@ -69,6 +74,27 @@ class Checked(Generic[Value]):
         """Take over what was found inside this block."""
         self.faults.extend(inner.faults)
         self.warnings.extend(inner.warnings)
+
+
+def respelled(root: Node) -> tuple[Node, list[Fault]]:
+    """``root`` with its blocks under their right names where those are slips, and these faults."""
+    if not isinstance(root, Mapping):
+        return root, []
+    names, faults = {}, []
+    for key, node in root.values.items():
+        slip = None if key in FILE_KEYS else nearest(key, FILE_KEYS, SLIP)
+        if slip is None or slip in root.values or isinstance(node, Scalar):
+            continue
+        names[key] = slip
+        faults.append(_unknown_key(root, key))
+    values = {names.get(key, key): node for key, node in root.values.items()}
+    keys = {names.get(key, key): place for key, place in root.keys.items()}
+    return Mapping(values, keys, root.place) if names else root, faults
+
+
+def _unknown_key(root: Mapping, key: str) -> Fault:
+    message = f"unknown key {key!r}{suggestion(key, FILE_KEYS)}"
+    return fault(root.keys[key], (key,), message)
 
 
 class Validator:
@@ -99,19 +125,19 @@ class Validator:
         misspelt = meant(root.values, FILE_KEYS)
         for key, node in root.values.items():
             if key not in FILE_KEYS:
-                message = f"unknown key {key!r}{suggestion(key, FILE_KEYS)}"
-                found.faults.append(fault(root.keys[key], (key,), message))
+                found.faults.append(_unknown_key(root, key))
             elif key != "variants":
                 blocks[key] = self._section(key, node, found)
         misnamed = checks.unknown_names(root)
         found.faults.extend((*misnamed, *checks.twice_in_pools(root)))
         if "window" not in misspelt:
-            found.faults.extend(_endless(root, blocks.get("workloads")))
+            found.faults.extend(endless(root, blocks.get("workloads")))
         checked = _validated(Scenario, blocks, root, ())
         found.adopt(checked)
+        unserving = any(each.path.split(".")[0] != "events" for each in misnamed)
+        models = () if unserving else _models_served(checked.value)
         if checked.value is not None:
-            found.faults.extend(disagreements(checked.value, root, names_known=not misnamed))
-        models = () if misnamed else _models_served(blocks, root)
+            found.faults.extend(disagreements(checked.value, root, models))
         found.faults.extend(self._contents(root, models))
         found.value = None if found.faults else checked.value
         if found.value is not None:
@@ -123,7 +149,7 @@ class Validator:
         sections: dict[str, tuple[Check, Any]] = {
             "engines": (self._engine, _ENGINE),
             "backends": (self._backend, _BACKEND),
-            "pools": (self._pool, None),
+            "pools": (self._pool, _POOL),
             "workloads": (self._workload, None),
         }
         if key not in sections or not isinstance(node, Mapping):
@@ -145,7 +171,8 @@ class Validator:
     def _engine(self, node: Node, path: Path) -> Checked[Engine]:
         checked = self._spec(node, path, self._registry.engines, default=DEFAULT_ENGINE)
         if checked.value is not None:
-            for each in _faults_of(checked.value):
+            engine = checked.value
+            for each in faults_of(engine.kv_tokens, lambda: step_time(engine)):
                 at_fault = child(node, each.path) or node
                 steps = (each.path,) if each.path else ()
                 checked.faults.append(fault(at_fault.place, (*path, *steps), each.message))
@@ -167,7 +194,7 @@ class Validator:
             values["policy"] = spec.value
         checked = _validated(Backend, values, node, path)
         found.adopt(checked)
-        found.value = None if found.faults else checked.value
+        found.value = checked.value
         return found
 
     def _pool(self, node: Node, path: Path) -> Checked[Any]:
@@ -175,7 +202,7 @@ class Validator:
 
     def _workload(self, node: Node, path: Path) -> Checked[Any]:
         checked = self._spec(node, path, self._registry.workloads)
-        for name in getattr(checked.value, "files", tuple)():
+        for name in _files(checked.value):
             try:
                 self.file_hashes[name] = content_hash(self._directory / name)
             except ScenarioError as error:
@@ -202,73 +229,72 @@ class Validator:
     def _spec(
         self, node: Node, path: Path, families: AnyMapping[str, Family], default: str | None = None
     ) -> Checked[Any]:
-        """The spec model of a ``{kind: ...}`` block; ``default`` is the kind when none is said."""
-        kind = node.values.get("kind") if isinstance(node, Mapping) else None
-        if kind is None and default is not None:
-            return _validated(families[default].spec, plain(node), node, path)
+        """The spec model of a ``{kind: ...}`` block; ``default`` is the kind when none is said.
+
+        A slip in ``kind``, key or value, is a fault, and the rest is checked as what is meant.
+        """
         if not isinstance(node, Mapping):
+            if default is not None:
+                return _validated(families[default].spec, plain(node), node, path)
             example = next(iter(families), "...")
             return _wrong(node.place, path, f"must be a mapping such as {{kind: {example}}}")
-        if kind is None:
+        key = "kind" if "kind" in node.values else nearest("kind", node.values, SLIP)
+        if key is None and default is not None:
+            return _validated(families[default].spec, plain(node), node, path)
+        if key is None:
             known = ", ".join(families)
             return _wrong(node.place, path, f"missing key 'kind', one of: {known}")
+        kind = node.values[key]
         name = str(kind.value) if isinstance(kind, Scalar) else "a list or a mapping"
+        found: Checked[Any] = Checked()
+        slip = name if name in families else nearest(name, families, SLIP)
+        if slip is not None:
+            values = {**plain(node), "kind": slip}
+            found = _validated(families[slip].spec, values, node, path)
         if name not in families:
             message = f"unknown kind {name!r}{suggestion(name, families)}"
-            return _wrong(kind.place, (*path, "kind"), message)
-        return _validated(families[name].spec, plain(node), node, path)
+            found.faults.append(fault(kind.place, (*path, key), message))
+        return found
 
 
 def _validated(model: type[Block], values: Any, node: Node, path: Path) -> Checked[Block]:
     try:
         return Checked(model.model_validate(values, by_alias=True, by_name=False))
     except ValidationError as error:
-        return Checked(None, translate(error, model, node, path))
+        salvage = Salvage()
+        found: Checked[Block] = Checked(salvage.model(model, values, error))
+        faults = translate(error, model, node, path)
+        for here, each, inner in salvage.misnamed:
+            faults += translate(inner, each, at(node, *here) or node, (*path, *here))
+        faults += [disagreement(each, node, path, here) for here, each in salvage.broken]
+        found.faults = list(dict.fromkeys(faults))
+        return found
 
 
-def _faults_of(engine: Engine) -> list[Fault]:
-    """Why its KV capacity or its step time cannot be had; nothing when both can."""
-    faults = []
-    for what in (type(engine).kv_tokens, step_time):
-        try:
-            what(engine)
-        except ScenarioError as error:
-            faults += error.faults
-    return list(dict.fromkeys(faults))
+def _files(workload: Any) -> tuple[str, ...]:
+    """The files that a workload reads, as far as that is known."""
+    try:
+        files: tuple[str, ...] = getattr(workload, "files", tuple)()
+    except Unusable:
+        return ()
+    return files
 
 
 def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:
     return Checked(None, [fault(place, path, message)])
 
 
-def _models_served(blocks: dict[str, Any], root: Mapping) -> tuple[str, ...]:
+def _models_served(scenario: Scenario | None) -> tuple[str, ...]:
     """The models that requests may ask for; any, which is none, as long as faults hide them."""
-    router = root.values.get("router")
-    named = [blocks.get(each, {}) for each in ("engines", "backends", "pools", "workloads")]
-    if router is None or not all(isinstance(block, dict) for block in named):
+    try:
+        return () if scenario is None else models_served(scenario)
+    except Unusable:
         return ()
-    checked = _validated(Router, plain(router), router, ("router",)).value
-    if checked is None:
-        return ()
-    engines, backends, pools, workloads = named
-    return models_served(
-        Scenario.model_construct(
-            name="",
-            engines=engines,
-            backends=backends,
-            pools=pools,
-            workloads=workloads,
-            router=checked,
-        )
-    )
 
 
 def _check_contents(spec: Any, inputs: Inputs, node: Node, path: Path) -> list[Fault]:
-    try:
-        getattr(spec, "check", _nothing_to_check)(inputs)
-    except ScenarioError as error:
-        return [each if each.source else _placed(each, node, path) for each in error.faults]
-    return []
+    found = faults_of(lambda: getattr(spec, "check", _nothing_to_check)(inputs))
+    return [each if each.source else _placed(each, node, path) for each in found]
 
 
 def _nothing_to_check(inputs: Inputs) -> None:
@@ -280,21 +306,3 @@ def _placed(found: Fault, node: Node, path: Path) -> Fault:
     steps = tuple(found.path.split("."))
     at_fault = at(node, *steps) or node
     return fault(at_fault.place, (*path, *steps), found.message)
-
-
-def _endless(root: Mapping, workloads: Any) -> list[Fault]:
-    """The fault of a run that would never end."""
-    if not isinstance(workloads, dict) or not is_null(at(root, "window", "measure")):
-        return []
-    if "measure" in meant(entries(root.values.get("window")), key_names(Window, ())):
-        return []
-    endless = [name for name, spec in workloads.items() if getattr(spec, "finite", True) is False]
-    if not endless:
-        return []
-    window = root.values.get("window")
-    place = root.values["workloads"].place if window is None else window.place
-    message = (
-        f"missing key 'measure': workload {endless[0]!r} never ends, "
-        "so say how long to measure, e.g. 15m"
-    )
-    return [fault(place, ("window",), message)]

@@ -15,6 +15,7 @@ from typing import Final
 from sim.errors import Fault, ScenarioError
 from sim.scenario.fields import DOTTED_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.scenario.nodes import (
+    UNREAD,
     Mapping,
     Node,
     Path,
@@ -61,13 +62,15 @@ def variant_roots(
     special = [setting for setting in settings if setting.path[0] not in SHARED_KEYS]
     root, faults = _changed(root, shared)
     block = at(root, "variants")
-    if is_null(block) or (isinstance(block, Mapping) and not block.values):
+    unreadable = isinstance(block, Scalar) and block.value is UNREAD
+    if is_null(block) or unreadable or (isinstance(block, Mapping) and not block.values):
         root, more = _changed(root, special)
         return {"": root}, [*faults, *more]
     if not isinstance(block, Mapping):
         place = root.place if block is None else block.place
         message = "must be a mapping from names to {path: value}"
-        return {}, [fault(place, ("variants",), message)]
+        root, more = _changed(root, special)
+        return {"": root}, [*faults, fault(place, ("variants",), message), *more]
     roots: dict[str, Node] = {}
     for name, node in block.values.items():
         changes, bad = _changes(name, block.keys[name], node)
@@ -94,6 +97,7 @@ def parse_settings(settings: Iterable[str]) -> tuple[list[Change], list[Fault]]:
                 changes.append(Change(path, _value(value, place), place))
             except ScenarioError as error:
                 faults.extend(fault(place, path, each.message) for each in error.faults)
+                changes.append(Change(path, Scalar(UNREAD, place), place))
     return changes, faults
 
 

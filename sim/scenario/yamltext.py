@@ -27,6 +27,7 @@ from ruamel.yaml.reader import ReaderError
 from sim.errors import Fault, ScenarioError
 from sim.scenario.nodes import (
     MAX_DEPTH,
+    UNREAD,
     Mapping,
     Node,
     Path,
@@ -35,6 +36,7 @@ from sim.scenario.nodes import (
     Sequence,
     fault,
     is_null,
+    unread,
 )
 from sim.scenario.scalars import resolve
 from sim.scenario.suggest import suggestion
@@ -66,6 +68,17 @@ def parse(text: str, source: str) -> Node:
     return _read(text, source, _Reader.document)
 
 
+def parse_all(text: str, source: str, faults: list[Fault]) -> Node | None:
+    """As ``parse``, which raises the ``faults``: ``UNREAD`` stands in their place.
+
+    None when there is nothing, or no end, as behind a fault of YAML syntax.
+    """
+    reader = _Reader(text.removeprefix("\ufeff"), source)
+    found = _document_of(reader, text, source, _Reader.document)
+    faults += reader.faults
+    return found
+
+
 def parse_documents(text: str, source: str) -> list[Node]:
     """Every document in ``text`` that holds something, in order; raises as ``parse``."""
     return _read(text, source, _Reader.documents)
@@ -73,8 +86,18 @@ def parse_documents(text: str, source: str) -> list[Node]:
 
 def _read(text: str, source: str, read: "Callable[[_Reader], Read]") -> Read:
     reader = _Reader(text.removeprefix("\ufeff"), source)
+    found = _document_of(reader, text, source, read)
+    if reader.faults or found is None:
+        raise ScenarioError(reader.faults)
+    return found
+
+
+def _document_of(
+    reader: "_Reader", text: str, source: str, read: "Callable[[_Reader], Read]"
+) -> Read | None:
+    """What ``reader`` reads of ``text``, with its faults; None when it cannot go on."""
     try:
-        found = read(reader)
+        return read(reader)
     except MarkedYAMLError as error:
         reader.faults.append(_syntax_fault(error, source))
     except ReaderError as error:
@@ -83,10 +106,7 @@ def _read(text: str, source: str, read: "Callable[[_Reader], Read]") -> Read:
         reader.faults.append(fault(place, (), message))
     except _Stop:
         pass
-    else:
-        if not reader.faults:
-            return found
-    raise ScenarioError(reader.faults)
+    return None
 
 
 class _Stop(Exception):  # noqa: N818 - not an error: the faults are in the reader
@@ -116,7 +136,7 @@ class _Reader:
         node = self._content(start)
         after = self._parser.get_event()
         if not isinstance(after, StreamEndEvent):
-            self._refuse(after, "a second document begins here; one file holds one scenario")
+            self._fault(after, "a second document begins here; one file holds one scenario")
         return node
 
     def documents(self) -> list[Node]:
@@ -163,7 +183,7 @@ class _Reader:
         if name not in self._anchors:
             near = suggestion(name, sorted(self._anchors))
             self._fault(event, f"*{name} repeats nothing: no anchor &{name} stands before it{near}")
-            return Scalar(None, self._place(event))
+            return Scalar(UNREAD, self._place(event))
         anchored = self._anchors[name]
         if anchored is None:
             self._refuse(event, f"*{name} stands inside &{name}, the very thing it repeats")
@@ -193,6 +213,7 @@ class _Reader:
         elif type(value) is not wanted:
             tag = event.tag.replace(_CORE, "!!")
             self._fault(event, f"{event.value!r} is not what its tag {tag} says")
+            return Scalar(UNREAD, place)
         return Scalar(value, place)
 
     def _sequence(self, event: SequenceStartEvent) -> Sequence:
@@ -205,21 +226,21 @@ class _Reader:
             self._path.pop()
         return Sequence(items, self._place(event))
 
-    def _mapping(self, event: MappingStartEvent) -> Mapping:
+    def _mapping(self, event: MappingStartEvent) -> Node:
         if event.tag not in (None, "!", _CORE + "map"):
             self._unknown_tag(event)
         mapping = Mapping({}, {}, self._place(event))
-        merged: list[Mapping] = []
+        merged: list[Mapping | None] = []
         while not isinstance(key := self._parser.get_event(), MappingEndEvent):
             self._entry(key, mapping, merged)
-        for template in merged:
+        for template in filter(None, merged):
             for name, value in template.values.items():
                 if name not in mapping.values:
                     mapping.values[name] = value
                     mapping.keys[name] = template.keys[name]
-        return mapping
+        return Scalar(UNREAD, mapping.place) if None in merged else mapping
 
-    def _entry(self, key: Any, mapping: Mapping, merged: list[Mapping]) -> None:
+    def _entry(self, key: Any, mapping: Mapping, merged: list[Mapping | None]) -> None:
         if not isinstance(key, ScalarEvent):
             self._fault(key, "a key must be text")
             self._path.append("?")
@@ -237,6 +258,7 @@ class _Reader:
         if first is not None:
             where = f"line {first.line}, column {first.column}"
             self._fault(key, f"the key {name!r} stands here twice; first at {where}")
+            mapping.values[name] = Scalar(UNREAD, first)  # nobody knows which one counts
         value = self._node(self._parser.get_event())
         self._path.pop()
         if name == "<<" and key.implicit[0]:
@@ -245,10 +267,11 @@ class _Reader:
             mapping.values[name] = value
             mapping.keys[name] = self._place(key)
 
-    def _templates(self, key: ScalarEvent, value: Node) -> list[Mapping]:
+    def _templates(self, key: ScalarEvent, value: Node) -> list[Mapping | None]:
+        """What is taken in, None for what cannot be."""
         written = value.items if isinstance(value, Sequence) else [value]
-        templates = [node for node in written if isinstance(node, Mapping)]
-        if len(templates) < len(written):
+        templates = [node if isinstance(node, Mapping) else None for node in written]
+        if any(not isinstance(node, Mapping) and () not in unread(node) for node in written):
             self._fault(key, "<< takes in a mapping or a list of mappings, such as *template")
         return templates
 

@@ -1,8 +1,9 @@
 """What a scenario may say about coding agents, and the parameter sets that say the rest."""
 
 import json
+from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, model_validator
 
@@ -14,8 +15,8 @@ from sim.scenario.fields import (
     Tokens,
     count,
     number,
-    refuse,
 )
+from sim.scenario.rules import Problem, rule
 from sim.workload.client import ClientSpec
 from sim.workload.distributions import Count, Delay
 
@@ -95,18 +96,16 @@ class AgentsSpec(ClientSpec):
     def _completed(cls, written: Any) -> Any:
         return completed(written) if isinstance(written, dict) else written
 
-    @model_validator(mode="after")
-    def _leaves_room(self) -> Self:
-        problems = []
+    @rule
+    def _leaves_room(self) -> Iterator[Problem]:
         if self.shared_prefix.tokens >= self.prompt_limit:
             most = self.prompt_limit
-            message = f"must be shorter than the longest prompt, {most} tokens"
-            problems.append(("sharedPrefix", message))
+            yield "sharedPrefix", f"must be shorter than the longest prompt, {most} tokens"
+
+    @rule
+    def _ends_in_time(self) -> Iterator[Problem]:
         if self.turns.typical > MAX_TURNS:
-            message = f"a session has at most 10k turns; got {self.turns.typical:,.0f}"
-            problems.append(("turns", message))
-        refuse(problems)
-        return self
+            yield "turns", f"a session has at most 10k turns; got {self.turns.typical:,.0f}"
 
     @property
     def prompt_limit(self) -> int:

@@ -1,16 +1,18 @@
 """What every workload may say of its clients, and how a client sends a request."""
 
+from collections.abc import Iterator
 from functools import partial
 from math import inf
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.request import Request
-from sim.scenario.fields import HeaderName, Model, Name, PositiveDuration, Text, count, refuse
+from sim.scenario.fields import HeaderName, Model, Name, PositiveDuration, Text, count
 from sim.scenario.routing import Label
+from sim.scenario.rules import Problem, rule
 from sim.workload.errand import Errand, Habits
 from sim.workload.retry import Retries
 
@@ -55,12 +57,11 @@ class ClientSpec(Model):
         "or ends in an error and is not repeated.",
     )
 
-    @model_validator(mode="after")
-    def _clients_make_sense(self) -> Self:
-        if self.direct is not None and self.fallback_models:
+    @rule
+    def _clients_make_sense(self) -> Iterator[Problem]:
+        if self.fallback_models and self.gives("direct"):
             said = "not with direct: beside the router there is one backend, whatever the model"
-            refuse([("fallbackModels", said)])
-        return self
+            yield "fallbackModels", said
 
     def asks_for(self) -> tuple[str, ...]:
         """Models that its requests are for, as far as the scenario says it; "" for any."""

@@ -7,13 +7,13 @@ delays to 1 µs, so that what follows from it is the same on every machine.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, TypeAdapter, model_validator
+from pydantic import BeforeValidator, TypeAdapter
 
 from sim.scenario.fields import (
     MAX_DURATION_S,
@@ -25,8 +25,8 @@ from sim.scenario.fields import (
     Probability,
     Tokens,
     number,
-    refuse,
 )
+from sim.scenario.rules import Problem, Unusable, rule
 
 Counts: TypeAlias = NDArray[np.int64]
 Delays: TypeAlias = NDArray[np.float64]
@@ -48,10 +48,9 @@ class UniformCount(Model):
     min: PositiveTokens
     max: PositiveTokens
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        _in_order(self.min, self.max)
-        return self
+    @rule
+    def _ordered(self) -> Iterator[Problem]:
+        yield from _in_order(self.min, self.max)
 
     @property
     def typical(self) -> float:
@@ -73,11 +72,13 @@ class LognormalCount(Model):
     min: PositiveTokens = 1
     max: PositiveTokens = MAX_TOKENS
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        exactly_one(self, ("mu", "median"))
-        _in_order(self.min, self.max)
-        return self
+    @rule
+    def _one_location(self) -> Iterator[Problem]:
+        yield from exactly_one(self, ("mu", "median"))
+
+    @rule
+    def _ordered(self) -> Iterator[Problem]:
+        yield from _in_order(self.min, self.max)
 
     @property
     def typical(self) -> float:
@@ -115,10 +116,9 @@ class CountForms(Model):
     lognormal: LognormalCount | None = None
     geometric: GeometricCount | None = None
 
-    @model_validator(mode="after")
-    def _one_form(self) -> Self:
-        exactly_one(self, ("constant", "uniform", "lognormal", "geometric"))
-        return self
+    @rule
+    def _one_form(self) -> Iterator[Problem]:
+        yield from exactly_one(self, ("constant", "uniform", "lognormal", "geometric"))
 
     @property
     def typical(self) -> float:
@@ -133,7 +133,8 @@ class CountForms(Model):
 
     def _form(self) -> UniformCount | LognormalCount | GeometricCount:
         form = self.uniform or self.lognormal or self.geometric
-        assert form is not None
+        if form is None:
+            raise Unusable
         return form
 
 
@@ -143,10 +144,9 @@ class UniformDelay(Model):
     min: Duration
     max: Duration
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        _in_order(self.min, self.max)
-        return self
+    @rule
+    def _ordered(self) -> Iterator[Problem]:
+        yield from _in_order(self.min, self.max)
 
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
         """``size`` independent delays in seconds, not yet rounded."""
@@ -160,10 +160,9 @@ class LognormalDelay(Model):
     median: PositiveDuration | None = None
     sigma: LogSigma
 
-    @model_validator(mode="after")
-    def _one_location(self) -> Self:
-        exactly_one(self, ("mu", "median"))
-        return self
+    @rule
+    def _one_location(self) -> Iterator[Problem]:
+        yield from exactly_one(self, ("mu", "median"))
 
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
         """``size`` independent delays in seconds, not yet rounded."""
@@ -189,16 +188,21 @@ class QuantileDelay(Model):
     at: tuple[Probability, ...]
     values: tuple[Duration, ...]
 
-    @model_validator(mode="after")
-    def _a_distribution(self) -> Self:
+    @rule
+    def _has_a_value_at_each_point(self) -> Iterator[Problem]:
         at, values = len(self.at), len(self.values)
         if at != values:
-            refuse([("", f"at and values must be equally long; got {at} and {values} points")])
-        if not at or self.at[0] != 0.0 or not _rising(self.at, strictly=True):
-            refuse([("at", "must start at 0 and rise")])
+            yield "", f"at and values must be equally long; got {at} and {values} points"
+
+    @rule
+    def _begins_at_zero(self) -> Iterator[Problem]:
+        if not self.at or self.at[0] != 0.0 or not _rising(self.at, strictly=True):
+            yield "at", "must start at 0 and rise"
+
+    @rule
+    def _does_not_fall(self) -> Iterator[Problem]:
         if not _rising(self.values, strictly=False):
-            refuse([("values", "must not fall")])
-        return self
+            yield "values", "must not fall"
 
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
         """``size`` independent delays in seconds, not yet rounded."""
@@ -222,14 +226,15 @@ class DelayForms(Model):
     quantiles: QuantileDelay | None = None
     mixture: tuple[MixturePart, ...] | None = None
 
-    @model_validator(mode="after")
-    def _one_form(self) -> Self:
-        exactly_one(
-            self, ("constant", "uniform", "lognormal", "exponential", "quantiles", "mixture")
-        )
+    @rule
+    def _one_form(self) -> Iterator[Problem]:
+        forms = ("constant", "uniform", "lognormal", "exponential", "quantiles", "mixture")
+        yield from exactly_one(self, forms)
+
+    @rule
+    def _mixes_something(self) -> Iterator[Problem]:
         if self.mixture == ():
-            refuse([("mixture", "needs at least one part")])
-        return self
+            yield "mixture", "needs at least one part"
 
     def draw(self, generator: np.random.Generator, size: int, cap_s: float | None = None) -> Delays:
         """``size`` independent delays in seconds, at most ``cap_s``, rounded to 1 µs."""
@@ -289,23 +294,24 @@ MixturePart.model_rebuild()
 DelayForms.model_rebuild()
 
 
-def exactly_one(model: Model, names: tuple[str, ...]) -> None:
-    """Refuse ``model`` unless exactly one of its fields ``names`` is given."""
-    given = [name for name in names if getattr(model, name) is not None]
+def exactly_one(model: Model, names: tuple[str, ...]) -> Iterator[Problem]:
+    """The problem of ``model`` unless exactly one of its fields ``names`` is given."""
+    given = [name for name in names if model.gives(name)]
     if len(given) != 1:
         found = ", ".join(given) or "none"
-        refuse([("", f"give exactly one of {', '.join(names)}; got {found}")])
+        yield "", f"give exactly one of {', '.join(names)}; got {found}"
 
 
-def _in_order(low: float, high: float) -> None:
+def _in_order(low: float, high: float) -> Iterator[Problem]:
     if low > high:
-        refuse([("min", f"must not be above max, {high:g}; got {low:g}")])
+        yield "min", f"must not be above max, {high:g}; got {low:g}"
 
 
 def _log_mean(mu: float | None, median: float | None) -> float:
     if mu is not None:
         return mu
-    assert median is not None
+    if median is None:
+        raise Unusable
     return math.log(median)
 
 

@@ -5,18 +5,20 @@ session keys come from one stream each, so that changing one distribution
 shifts no other draw.
 """
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.content import Node, Prompt
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request
-from sim.scenario.fields import DURATION, MAX_DURATION_S, Model, count, number, refuse
+from sim.scenario.fields import DURATION, MAX_DURATION_S, Model, count, number
+from sim.scenario.rules import Problem, rule
 from sim.workload.client import Clients, ClientSpec
 from sim.workload.distributions import Count, Counts, whole_microseconds
 
@@ -82,13 +84,12 @@ class RequestsSpec(ClientSpec):
     count: RequestCount | None = None
     session_keys: Literal["none", "per-request"] = "none"
 
-    @model_validator(mode="after")
-    def _ends_in_time(self) -> Self:
+    @rule
+    def _ends_in_time(self) -> Iterator[Problem]:
         if self.count is not None and self.count / self.arrivals.rate > MAX_DURATION_S:
             days, limit = self.count / self.arrivals.rate / 86_400, DURATION.written(MAX_DURATION_S)
             message = f"at {self.arrivals.rate:g}/s the last one comes after {days:,.0f} days"
-            refuse([("count", f"{message}; at most {limit} are simulated")])
-        return self
+            yield "count", f"{message}; at most {limit} are simulated"
 
     @property
     def finite(self) -> bool:

@@ -1,11 +1,13 @@
 """After which answers a client sends its request again, and when."""
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.request import Request, Status
-from sim.scenario.fields import Model, PositiveDuration, Probability, real, refuse, whole
+from sim.scenario.fields import Model, PositiveDuration, Probability, real, whole
+from sim.scenario.rules import Problem, rule
 
 
 class Backoff(Model):
@@ -22,11 +24,10 @@ class Backoff(Model):
         "retry: 0 for none, 1 for anything down to no wait (full jitter).",
     )
 
-    @model_validator(mode="after")
-    def _grows(self) -> Self:
+    @rule
+    def _grows(self) -> Iterator[Problem]:
         if self.max < self.initial:
-            refuse([("max", f"must not be below initial, {self.initial:g} s; got {self.max:g} s")])
-        return self
+            yield "max", f"must not be below initial, {self.initial:g} s; got {self.max:g} s"
 
     def wait_s(self, retry: int, draw: float) -> float:
         """Before retry ``retry``, from 0; ``draw`` is uniform in [0, 1)."""
@@ -58,11 +59,10 @@ class Retries(Model):
     )
     backoff: Backoff = Backoff()
 
-    @model_validator(mode="after")
-    def _happen(self) -> Self:
+    @rule
+    def _happen(self) -> Iterator[Problem]:
         if not self.on and not self.on_connection_error:
-            refuse([("on", "empty: give statuses, or onConnectionError: true")])
-        return self
+            yield "on", "empty: give statuses, or onConnectionError: true"
 
     def wants(self, request: Request) -> bool:
         """Whether the error that ``request`` was answered with may pass."""

@@ -13,14 +13,12 @@ was completed or its client left. If it was rejected or broke off, the rows
 that wait for it are not sent; ``rows_not_sent`` counts them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal, Self
-
-from pydantic import model_validator
+from typing import Annotated, Literal
 
 from sim.content import Node, Prompt
 from sim.errors import ScenarioError
@@ -28,14 +26,15 @@ from sim.kernel import instant
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request, Status
-from sim.scenario.fields import Duration, Text, real, refuse
+from sim.scenario.fields import Duration, Text, real
 from sim.scenario.inputs import Inputs
+from sim.scenario.rules import Problem, Unusable, rule
 from sim.workload.agenda import Agenda
 from sim.workload.client import Clients, ClientSpec
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
 from sim.workload.script_csv import Stamps, read_rows
-from sim.workload.script_rows import Row, check_rows, in_order, raise_faults, unserved
+from sim.workload.script_rows import Row, check_rows, in_order, unserved
 
 
 class ScriptSpec(ClientSpec):
@@ -59,28 +58,34 @@ class ScriptSpec(ClientSpec):
     speed: Annotated[float, real(0.001, 1000.0)] = 1.0
     reuse_output: bool = True
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        exactly_one(self, ("rows", "file"))
+    @rule
+    def _is_in_one_place(self) -> Iterator[Problem]:
+        yield from exactly_one(self, ("rows", "file"))
+
+    @rule
+    def _has_rows(self) -> Iterator[Problem]:
         if self.rows == ():
-            refuse([("rows", "at least one row is needed")])
-        if self.rows is not None:
-            faults: list[tuple[tuple[int | str, ...], str]] = [
-                (("rows", fault.row, fault.key), fault.message)
-                for fault in check_rows(self.rows, self.reuse_output)
-            ]
-            if self.unit is not None:
-                faults.append((("unit",), "only for a file; rows write their units"))
-            faults += [
-                ((key,), "only for a file; rows say when they come")
-                for key, given in (
-                    ("firstArrival", self.first_arrival is not None),
-                    ("speed", self.speed != 1.0),
-                )
-                if given
-            ]
-            raise_faults("script", faults)
-        return self
+            yield "rows", "at least one row is needed"
+
+    @rule
+    def _rows_go_together(self) -> Iterator[Problem]:
+        for fault in check_rows(self.rows or (), self.reuse_output):
+            yield f"rows.{fault.row}.{fault.key}", fault.message
+
+    @rule
+    def _rows_write_their_units(self) -> Iterator[Problem]:
+        if self.gives("rows") and self.gives("unit"):
+            yield "unit", "only for a file; rows write their units"
+
+    @rule
+    def _rows_come_when_they_say(self) -> Iterator[Problem]:
+        if not self.gives("rows"):
+            return
+        message = "only for a file; rows say when they come"
+        if "first_arrival" in self.model_fields_set and self.gives("first_arrival"):
+            yield "firstArrival", message
+        if self.speed != 1.0:
+            yield "speed", message
 
     @property
     def finite(self) -> bool:
@@ -113,7 +118,8 @@ class ScriptSpec(ClientSpec):
         if self.file is not None:
             stamps = Stamps(self.unit, self.first_arrival, self.speed)
             return read_rows(directory / self.file, stamps, self.reuse_output, models)
-        assert self.rows is not None
+        if self.rows is None:
+            raise Unusable
         faults = unserved(self.rows, models)
         if faults:
             raise ScenarioError([each.in_list(source, "rows") for each in faults])

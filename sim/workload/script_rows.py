@@ -1,10 +1,9 @@
 """Rows of a scripted workload: what one may say, and how rows form conversations."""
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Annotated, Any, NamedTuple, Self, TypeAlias
+from collections.abc import Collection, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, StringConstraints, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BeforeValidator, StringConstraints
 
 from sim.errors import Fault
 from sim.kernel import instant
@@ -15,8 +14,8 @@ from sim.scenario.fields import (
     PositiveTokens,
     Tokens,
     count,
-    refuse,
 )
+from sim.scenario.rules import Problem, known, rule
 from sim.workload.client import Priority
 
 
@@ -72,45 +71,43 @@ class Row(Model):
     cancel: PositiveDuration | None = None
     priority: Priority | None = None
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        refuse(list(self._contradictions()))
-        return self
-
-    def _contradictions(self) -> Iterable[tuple[str, str]]:
-        if self.arrival is None and self.think is None:
+    @rule
+    def _comes_at_some_time(self) -> Iterator[Problem]:
+        if not self.gives("arrival") and not self.gives("think"):
             yield "arrival", "missing: a row needs arrival, or think after the row before it"
-        if self.arrival is not None and self.think is not None:
+
+    @rule
+    def _comes_at_one_time(self) -> Iterator[Problem]:
+        if self.gives("arrival", "think"):
             yield "think", "a row has arrival or think, not both"
-        if self.session is None:
-            for key, value in (("think", self.think), ("keptTokens", self.kept_tokens)):
-                if value is not None:
-                    yield key, "only a row with a session has a row before it"
-            if self.turn is not None:
-                yield "turn", "only a row with a session has a turn"
-        if (self.shared_prefix is None) != (self.shared_tokens is None):
-            key = "sharedTokens" if self.shared_tokens is None else "sharedPrefix"
+
+    @rule
+    def _has_a_row_before_it(self) -> Iterator[Problem]:
+        if self.gives("session"):
+            return
+        for name, key in (("think", "think"), ("kept_tokens", "keptTokens")):
+            if name in self.model_fields_set and self.gives(name):
+                yield key, "only a row with a session has a row before it"
+        if self.gives("turn"):
+            yield "turn", "only a row with a session has a turn"
+
+    @rule
+    def _shares_a_prefix_of_some_length(self) -> Iterator[Problem]:
+        if self.gives("shared_prefix") != self.gives("shared_tokens"):
+            key = "sharedPrefix" if self.gives("shared_tokens") else "sharedTokens"
             yield key, "missing: sharedPrefix and sharedTokens go together"
-        for key, tokens in (("sharedTokens", self.shared_tokens), ("keptTokens", self.kept_tokens)):
-            if tokens is not None and tokens > self.prompt_tokens:
-                yield key, f"must not be above promptTokens, {self.prompt_tokens}; got {tokens}"
 
+    @rule
+    def _shares_no_more_than_it_says(self) -> Iterator[Problem]:
+        yield from self._within_prompt("sharedTokens", self.shared_tokens)
 
-def raise_faults(title: str, faults: Sequence[tuple[tuple[int | str, ...], str]]) -> None:
-    """Raise every (place, message) at once as one pydantic error; nothing for no faults."""
-    if not faults:
-        return
-    raise ValidationError.from_exception_data(
-        title,
-        [
-            InitErrorDetails(
-                type=PydanticCustomError("script", "{message}", {"message": message}),
-                loc=place,
-                input=None,
-            )
-            for place, message in faults
-        ],
-    )
+    @rule
+    def _keeps_no_more_than_it_says(self) -> Iterator[Problem]:
+        yield from self._within_prompt("keptTokens", self.kept_tokens)
+
+    def _within_prompt(self, key: str, tokens: int | None) -> Iterator[Problem]:
+        if tokens is not None and tokens > self.prompt_tokens:
+            yield key, f"must not be above promptTokens, {self.prompt_tokens}; got {tokens}"
 
 
 class Order(NamedTuple):
@@ -145,7 +142,7 @@ def in_order(rows: Sequence[Row]) -> tuple[Order, list[RowFault]]:
                 latest[row.session] = chain
         elif row.session is not None and row.session in latest:
             latest[row.session].append(index)
-        else:
+        elif row.session is not None and row.think is not None:
             faults.append(RowFault(index, "think", "the first row of a session needs an arrival"))
     heads.sort(key=lambda head: instant(head[0]))
     chains = [chain for _, chain in heads]
@@ -161,13 +158,24 @@ def in_order(rows: Sequence[Row]) -> tuple[Order, list[RowFault]]:
 def check_rows(
     rows: Sequence[Row], reuse_output: bool, models: Collection[str] = ()
 ) -> list[RowFault]:
-    """What is wrong between rows, and with the models they ask for, in file order."""
-    order, faults = in_order(rows)
-    faults += _repeated_ids(rows)
-    faults += unserved(rows, models)
-    for turns in order.sessions.values():
-        faults += _session_faults(rows, turns, reuse_output)
+    """What is wrong between rows, and with the models they ask for, in file order.
+
+    Which turn of its session a row is depends on the times and sessions of all.
+    """
+    faults = [
+        *_repeated_ids(rows),
+        *known(unserved(rows, models)),
+        *known(_faults_of_order(rows, reuse_output)),
+    ]
     return sorted(faults)
+
+
+def _faults_of_order(rows: Sequence[Row], reuse_output: bool) -> Iterator[RowFault]:
+    order, faults = in_order(rows)
+    yield from faults
+    for turns in order.sessions.values():
+        for turn in range(len(turns)):
+            yield from known(_turn_faults(rows, turns, turn, reuse_output))
 
 
 def unserved(rows: Sequence[Row], models: Collection[str]) -> list[RowFault]:
@@ -191,49 +199,55 @@ def _nobody_serves(model: str, rows: int, served: str) -> str:
     return f"no backend serves {model!r}{which}; served: {served}"
 
 
-def _repeated_ids(rows: Sequence[Row]) -> Iterable[RowFault]:
+def _repeated_ids(rows: Sequence[Row]) -> Iterator[RowFault]:
     seen: dict[str, int] = {}
     for index, row in enumerate(rows):
-        if row.id is None:
-            continue
-        first = seen.setdefault(row.id, index)
-        if first != index:
-            yield RowFault(index, "id", f"{row.id!r} is the id of row {first + 1} already")
+        yield from known(_repeated_id(row, index, seen))
 
 
-def _session_faults(
-    rows: Sequence[Row], turns: list[int], reuse_output: bool
-) -> Iterable[RowFault]:
-    first = rows[turns[0]]
-    for turn, index in enumerate(turns, start=1):
-        row = rows[index]
-        if row.turn is not None and row.turn != turn:
-            yield RowFault(
-                index,
-                "turn",
-                f"turn {row.turn} of session {row.session!r} comes as its turn {turn}",
-            )
-        if turn == 1:
-            if row.kept_tokens is not None:
-                yield RowFault(index, "keptTokens", "the first turn has no text to keep")
-            continue
-        if row.shared_prefix is not None and _shared(row) != _shared(first):
-            said = f"{first.shared_prefix!r}, {first.shared_tokens} tokens"
-            if first.shared_prefix is None:
-                said = "none"
-            yield RowFault(
-                index,
-                "sharedPrefix",
-                f"must be as in the session's first row ({said}), or left out",
-            )
-        before = rows[turns[turn - 2]]
-        text = before.prompt_tokens + (before.output_tokens if reuse_output else 0)
-        if row.kept_tokens is not None and row.kept_tokens > text:
-            yield RowFault(
-                index,
-                "keptTokens",
-                f"the text so far has {text} tokens; got {row.kept_tokens}",
-            )
+def _repeated_id(row: Row, index: int, seen: dict[str, int]) -> Iterator[RowFault]:
+    first = index if row.id is None else seen.setdefault(row.id, index)
+    if first != index:
+        yield RowFault(index, "id", f"{row.id!r} is the id of row {first + 1} already")
+
+
+def _turn_faults(
+    rows: Sequence[Row], turns: list[int], turn: int, reuse_output: bool
+) -> Iterator[RowFault]:
+    """What is wrong with turn ``turn``, from 0, beside those before it."""
+    index = turns[turn]
+    row, first = rows[index], rows[turns[0]]
+    yield from known(_misnumbered(row, index, turn + 1))
+    if turn == 0:
+        if row.kept_tokens is not None:
+            yield RowFault(index, "keptTokens", "the first turn has no text to keep")
+        return
+    yield from known(_other_prefix(row, index, first))
+    yield from known(_keeps_too_much(row, index, rows[turns[turn - 1]], reuse_output))
+
+
+def _misnumbered(row: Row, index: int, turn: int) -> Iterator[RowFault]:
+    if row.turn is not None and row.turn != turn:
+        said = f"turn {row.turn} of session {row.session!r} comes as its turn {turn}"
+        yield RowFault(index, "turn", said)
+
+
+def _other_prefix(row: Row, index: int, first: Row) -> Iterator[RowFault]:
+    if row.shared_prefix is not None and _shared(row) != _shared(first):
+        said = f"{first.shared_prefix!r}, {first.shared_tokens} tokens"
+        if first.shared_prefix is None:
+            said = "none"
+        message = f"must be as in the session's first row ({said}), or left out"
+        yield RowFault(index, "sharedPrefix", message)
+
+
+def _keeps_too_much(row: Row, index: int, before: Row, reuse_output: bool) -> Iterator[RowFault]:
+    if row.kept_tokens is None:
+        return
+    text = before.prompt_tokens + (before.output_tokens if reuse_output else 0)
+    if row.kept_tokens > text:
+        said = f"the text so far has {text} tokens; got {row.kept_tokens}"
+        yield RowFault(index, "keptTokens", said)
 
 
 def _shared(row: Row) -> tuple[str | None, int | None]:

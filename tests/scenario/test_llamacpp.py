@@ -69,14 +69,14 @@ def test_the_context_follows_from_the_hardware() -> None:
     [
         ("parallel: 2", "engines.small: the KV capacity is unknown: give ctxSize, or both gpu and"),
         ("ctxSize: 8", "engines.small.cacheRam: the tokens that cacheRam holds are unknown: give"),
-        ("ctxSize: 7, parallel: 4", "engines.small.ctxSize: must be at least 8 for 4 slots; got 7"),
+        ("ctxSize: 7, parallel: 4, cacheRam: 0", "engines.small.ctxSize: must be at least 8 for 4"),
         ("ctxSize: 1, cacheRam: 0", "engines.small.ctxSize: must be at least 2 for 4 slots; got 1"),
         (
-            "ctxSize: 4k, batchSize: 100, ubatchSize: 200",
+            "ctxSize: 4k, cacheRam: 0, batchSize: 100, ubatchSize: 200",
             "engines.small.ubatchSize: must be at most batchSize (100); got 200",
         ),
         (
-            "ctxSize: 4k, parallel: 9, ubatchSize: 8",
+            "ctxSize: 4k, cacheRam: 0, parallel: 9, ubatchSize: 8",
             "engines.small.parallel: must be at most ubatchSize (8), since each generating slot",
         ),
         (
@@ -96,8 +96,8 @@ def test_the_context_follows_from_the_hardware() -> None:
             "engines.small: the model does not fit: 60.0 GiB of weights are more than 2 x 23.5 GiB",
         ),
         ("gpu: rtx-4091, model: llama-3.1-8b", "engines.small.gpu: unknown gpu 'rtx-4091'"),
-        ("ctxSize: 4k, parallel: 0", "engines.small.parallel: must be a whole number"),
-        ("ctxSize: 4k, kvBlocks: 7", "engines.small.kvBlocks: unknown key"),
+        ("ctxSize: 4k, cacheRam: 0, parallel: 0", "engines.small.parallel: must be a whole number"),
+        ("ctxSize: 4k, cacheRam: 0, kvBlocks: 7", "engines.small.kvBlocks: unknown key"),
     ],
 )
 def test_a_mistake_is_answered_at_its_key(faults: Lines, keys: str, fault: str) -> None:

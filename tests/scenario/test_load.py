@@ -339,7 +339,8 @@ def test_a_python_mapping_is_the_same_scenario(registry: Registry, loaded: Loade
          "9223372036854775807; got a whole number of more than 38 digits"),
         ({"seeds": {1, 2}}, "scenario: seeds: must be text, a number, a list or a mapping; "
          "got set"),
-        ({"engines": {5: {}}}, "scenario: engines: keys must be text; got 5"),
+        ({"engines": {**as_dict()["engines"], 5: as_dict()["engines"]["small"]}},
+         "scenario: engines: keys must be text; got 5"),
     ],
 )  # fmt: skip
 def test_a_python_mapping_is_checked_like_a_file(

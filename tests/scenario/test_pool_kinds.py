@@ -132,7 +132,7 @@ def test_the_memory_of_a_member_follows_from_its_engine(loaded: Loaded) -> None:
         ),
         (
             "olama",
-            [],
+            ["memory: 99GiB"],
             "f.yaml:10:11: pools.desk.kind: unknown kind 'olama'; did you mean 'ollama'?",
         ),
     ],

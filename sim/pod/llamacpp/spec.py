@@ -1,14 +1,17 @@
 """The settings of a llama.cpp pod, under llama-server's own names."""
 
 import math
-from typing import Annotated, Final, Literal, Self
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog, footprint
 from sim.scenario.engine import Engine
-from sim.scenario.fields import STARVED, Bytes, PositiveBytes, PositiveTokens, real, refuse, whole
+from sim.scenario.fields import STARVED, Bytes, PositiveBytes, PositiveTokens, real, whole
+from sim.scenario.rules import Problem, faults_of, rule
 
 AUTO_SLOTS: Final = 4
 LEAST_CONTEXT: Final = 2
@@ -73,31 +76,38 @@ class LlamaCpp(Engine):
         "catalogue's for the model when missing.",
     )
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        problems = []
-        if self.ctx_size is None:
-            if self.gpu is None or self.model is None:
-                message = "the KV capacity is unknown: give ctxSize, or both gpu and model"
-                problems.append(("", message))
-            if self.kv_per_token is not None:
-                message = "goes with ctxSize: a derived one counts the catalogue's bytes"
-                problems.append(("kvPerToken", message))
-        elif self._share(self.ctx_size) < LEAST_CONTEXT:
+    @rule
+    def _has_a_known_size(self) -> Iterator[Problem]:
+        if not self.gives("ctx_size") and not self.gives("gpu", "model"):
+            yield "", "the KV capacity is unknown: give ctxSize, or both gpu and model"
+
+    @rule
+    def _has_one_size(self) -> Iterator[Problem]:
+        if not self.gives("ctx_size") and self.gives("kv_per_token"):
+            message = "goes with ctxSize: a derived one counts the catalogue's bytes"
+            yield "kvPerToken", message
+
+    @rule
+    def _slots_hold_a_prompt(self) -> Iterator[Problem]:
+        if self.ctx_size is not None and self._share(self.ctx_size) < LEAST_CONTEXT:
             least = LEAST_CONTEXT * (1 if self.kv_unified else self.slots)
             message = f"must be at least {least} for {self.slots} slots; got {self.ctx_size}"
-            problems.append(("ctxSize", message))
+            yield "ctxSize", message
+
+    @rule
+    def _batches_hold_a_pass(self) -> Iterator[Problem]:
         if self.ubatch_size > self.batch_size:
             message = f"must be at most batchSize ({self.batch_size}); got {self.ubatch_size}"
-            problems.append(("ubatchSize", message))
+            yield "ubatchSize", message
+
+    @rule
+    def _passes_hold_all_slots(self) -> Iterator[Problem]:
         if self.slots > self.ubatch_size:
             message = (
                 f"must be at most ubatchSize ({self.ubatch_size}), since each generating slot "
                 f"takes a token of the first pass; got {self.slots}"
             )
-            problems.append(("parallel", message))
-        refuse(problems)
-        return self
+            yield "parallel", message
 
     @property
     def slots(self) -> int:
@@ -116,10 +126,10 @@ class LlamaCpp(Engine):
         a slot would have none, when nobody says what a token of KV takes in host
         memory, and when the weights alone exceed the memory of the GPUs.
         """
-        catalog.check_names(self, gpu_only=self.ctx_size is not None)
-        self.host_tokens()
+        names = partial(catalog.check_names, self, unless="ctx_size")
+        if faults := faults_of(names, self._check_given):
+            raise ScenarioError(faults)
         if self.ctx_size is not None:
-            footprint.check_weights(self)
             return self.ctx_size
         tokens = math.floor(catalog.kv_tokens(self))
         if self._share(tokens) < LEAST_CONTEXT:
@@ -155,6 +165,13 @@ class LlamaCpp(Engine):
             "catalogue, or cacheRam: 0"
         )
         raise ScenarioError([Fault("engine", 0, 0, "cacheRam", message)])
+
+    def _check_given(self) -> None:
+        """Raise ``ScenarioError`` for what a given ctxSize does not go with."""
+        if self.gives("ctx_size"):
+            weights = partial(footprint.check_weights, self)
+            if faults := faults_of(self.host_tokens, weights):
+                raise ScenarioError(faults)
 
     def _share(self, tokens: int) -> int:
         return tokens if self.kv_unified else tokens // self.slots
