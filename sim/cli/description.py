@@ -12,7 +12,7 @@ from sim.scenario.pool import Pool
 from sim.scenario.presets import sourced_step_time, weight_dtype
 from sim.scenario.routing import Router, Rule
 from sim.scenario.schema import Scenario
-from sim.scenario.swap import swap_times
+from sim.scenario.swaptimes import swap_times
 
 STEP_TIME = ("stepTime", "stepTimeFrom")
 WIDTH = 96

@@ -24,7 +24,7 @@ from sim.scenario.events import PodLost
 from sim.scenario.pool import Pool
 from sim.scenario.reach import direct_backend, engines_of, reachable
 from sim.scenario.schema import Scenario
-from sim.scenario.swap import swap_times
+from sim.scenario.swaptimes import swap_times
 
 PROXY_NAME = "proxy-0"
 

@@ -21,7 +21,7 @@ from sim.scenario.fields import (
 )
 from sim.scenario.pool import Pool, RouterSide
 from sim.scenario.rules import Problem, rule
-from sim.scenario.swap import SwapTimes
+from sim.scenario.swaptimes import SwapTimes
 
 COLD: Final = "cold"
 DEFAULT_RECLAIM_POLL_S: Final = 30.0

@@ -10,7 +10,7 @@ from sim.scenario.reach import direct_backend, engines_of
 from sim.scenario.routing import Router
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import nearest as nearest_name
-from sim.scenario.swap import swap_times
+from sim.scenario.swaptimes import swap_times
 
 _WILDCARDS = "*?["
 

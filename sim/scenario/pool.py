@@ -10,7 +10,8 @@ from sim.errors import Fault
 from sim.scenario.engine import Engine
 from sim.scenario.fields import Model, Name, whole
 from sim.scenario.rules import Problem, usable
-from sim.scenario.swap import Member, SwapTimes
+from sim.scenario.swap import Member
+from sim.scenario.swaptimes import SwapTimes
 
 MAX_PRIORITY: Final = 1000
 

@@ -16,7 +16,7 @@ from sim.scenario.rules import Problem, Unusable, faults_of, known, usable
 from sim.scenario.salvage import blank
 from sim.scenario.schema import Scenario, Window
 from sim.scenario.suggest import meant, suggestion
-from sim.scenario.swap import swap_times
+from sim.scenario.swaptimes import swap_times
 from sim.scenario.translate import key_names
 
 

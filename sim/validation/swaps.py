@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from sim.pod.spec import Vllm
 from sim.scenario.catalog import gpus
 from sim.scenario.engine import StepTime
-from sim.scenario.swap import LINK_REACHED, Member, Method, Swap, SwapTimes, swap_times
+from sim.scenario.swap import Member, Method, Swap
+from sim.scenario.swaptimes import LINK_REACHED, SwapTimes, swap_times
 from sim.validation.figures import Figure, Table
 
 SMALL_GB: Final = 10.0

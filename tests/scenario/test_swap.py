@@ -11,7 +11,8 @@ from sim.pod.llamacpp.spec import LlamaCpp
 from sim.pod.spec import Vllm
 from sim.scenario.engine import StepTime
 from sim.scenario.fields import Name
-from sim.scenario.swap import Member, SwapTimes, swap_times
+from sim.scenario.swap import Member
+from sim.scenario.swaptimes import SwapTimes, swap_times
 
 STEP_TIME = StepTime(a=1.0)
 
