@@ -20,11 +20,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from sim.errors import WorkerError
 from sim.signals import signals_held_back, without_interrupts
+from sim.unraisable import raised_again
 
 Result = TypeVar("Result")
 Tell = Callable[[Any], None]
-PATIENCE_S: Final = 2.0
-"""How long a worker may take to tidy up before it is killed."""
+PATIENCE_S: Final = 10.0
+"""How long a worker may take to tidy up before it is killed; on an idle machine it needs 0.1 s."""
+DYING_S: Final = 60.0
+"""How long a worker may take to be gone when its end of the pipe is closed already."""
 
 
 def run_all(
@@ -119,7 +122,7 @@ class Worker:
                     return result
 
     def _lost(self) -> WorkerError:
-        self.process.join(PATIENCE_S)
+        self.process.join(DYING_S)
         code = self.process.exitcode
         if code is None or code >= 0:
             return WorkerError(f"a worker process ended without an answer, exit code {code}")
@@ -189,7 +192,7 @@ def _serve(connection: Connection) -> None:
     def tell(note: Any) -> None:
         connection.send(_Note(note))
 
-    with suppress(EOFError, OSError):
+    with suppress(EOFError, OSError), raised_again(SystemExit):
         while True:
             connection.send(_answer(connection.recv(), tell))
 

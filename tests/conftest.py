@@ -1,6 +1,13 @@
-"""What the whole test run says at its end."""
+"""What holds for all tests, and what the whole test run says at its end."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long examples take to draw is the machine's affair; a test may still say otherwise.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 REQUIRE_BROWSER = "PODSIM_REQUIRE_BROWSER"
 """Set to 1 where a missing browser is a failure: .ci/run installs one first."""

@@ -6,15 +6,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sim.errors import ScenarioError, UserError, WorkerError
-from sim.workers import run_all
+from sim.workers import run_all, started
 
-PATIENCE_S = 30.0
+PATIENCE_S = 300.0
+"""So long is only waited for what never comes."""
 SCRIPT = """
 import sys
 from functools import partial
@@ -49,9 +51,40 @@ def dies(tell: Callable[[object], None]) -> None:
 def busy(sign: Path, tell: Callable[[object], None]) -> None:
     """Compute for longer than any test waits; ``sign`` says that it has begun."""
     sign.touch()
-    deadline_s = time.monotonic() + 10 * PATIENCE_S
+    deadline_s = time.monotonic() + 2 * PATIENCE_S
     while time.monotonic() < deadline_s:
         pass
+
+
+class Deaf:
+    """An object that computes for long when nobody needs it any more."""
+
+    def __init__(self, sign: Path) -> None:
+        self.sign = sign
+
+    def __del__(self) -> None:
+        busy(self.sign, nothing)
+
+
+def busy_where_nothing_can_be_raised(sign: Path, tell: Callable[[object], None]) -> None:
+    Deaf(sign)
+    busy(sign, tell)
+
+
+class Torn:
+    def __del__(self) -> None:
+        raise ValueError("mine")
+
+
+def complains_where_nothing_can_be_raised(tell: Callable[[object], None]) -> None:
+    Torn()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
 
 
 def nothing(*_: object) -> None:
@@ -113,13 +146,12 @@ def script(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         text=True,
         start_new_session=True,
     )
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not all((tmp_path / str(index)).exists() for index in range(2)):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
-    yield child
-    if child.poll() is None:
-        os.killpg(child.pid, signal.SIGKILL)
+    try:
+        wait_for(lambda: all((tmp_path / str(index)).exists() for index in range(2)))
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
 
 
@@ -135,3 +167,25 @@ def test_a_killed_parent_leaves_no_worker(script: subprocess.Popen[str]) -> None
     """Workers that nobody waits for would compute on, with all their memory."""
     script.kill()
     assert script.communicate(timeout=PATIENCE_S)[0] == ""
+
+
+def test_a_worker_leaves_wherever_it_is_told_to(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Told to leave in the callback of a weak reference, as every import has one, a worker wrote
+    `Exception ignored in` and a traceback to the terminal and worked on, until it was killed.
+    """
+    sign = tmp_path / "sign"
+    with started(1) as (worker,):
+        worker.give(0, partial(busy_where_nothing_can_be_raised, sign))
+        wait_for(sign.exists)
+    assert worker.process.exitcode == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_what_cannot_be_raised_otherwise_is_still_told(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A policy's own mistake in a `__del__` would never be heard of."""
+    assert run_all([complains_where_nothing_can_be_raised], 1, nothing, nothing) == [None]
+    assert "ValueError: mine" in capfd.readouterr().err

@@ -105,7 +105,7 @@ class Verbs(click.Group):
         """Run the verb that was called."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # an old terminal is no error
-        with interruptible(), _failures_explained():
+        with _failures_explained(), interruptible():
             return super().invoke(ctx)
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any, Final
 
+from sim.unraisable import raised_again
+
 AGAIN_S: Final = 2.0
 """After so long another one is obeyed as well, should the first have had no effect."""
 
@@ -36,7 +38,8 @@ def interruptible() -> Iterator[None]:
     for number in obeyed:
         signal.signal(number, interrupt)
     try:
-        yield
+        with raised_again(KeyboardInterrupt):
+            yield
     finally:
         for number in obeyed:
             signal.signal(number, before[number] if last_s == -inf else signal.SIG_IGN)

@@ -166,7 +166,10 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _abandoned(unfinished: Path) -> bool:
     """Whether nobody works in it any more; where there are no locks, nobody can know."""
-    descriptor = os.open(unfinished, os.O_RDONLY)
+    try:
+        descriptor = os.open(unfinished, os.O_RDONLY)
+    except FileNotFoundError:  # its writer has failed a moment ago and taken it along
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

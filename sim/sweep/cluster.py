@@ -131,13 +131,18 @@ class _Dask:
 
 
 def _check(client: Any, address: str | None, check: Callable[[], None]) -> None:
-    """Whether there are workers, and every one of them is fit."""
+    """Whether there are workers, and every one of them is fit that does not leave meanwhile."""
     try:
         client.wait_for_workers(1, timeout=CONNECT_S)
     except TimeoutError:
         raise UserError(f"the Dask cluster at {address} has no workers") from None
     answers = client.run(check, on_error="return")
-    faults = dict.fromkeys(_unfit(answer) for answer in answers.values() if answer is not None)
+    stayed = client.nthreads()
+    faults = dict.fromkeys(
+        _unfit(answer)
+        for worker, answer in answers.items()
+        if answer is not None and (worker in stayed or not isinstance(answer, OSError))
+    )
     if faults:
         raise UserError("; ".join(faults))
 

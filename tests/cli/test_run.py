@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -16,6 +17,10 @@ import sim.runner
 from sim.cli import main
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_S = 300.0
+"""So long is only waited for what never comes."""
+
+Found = TypeVar("Found")
 
 
 def document(result) -> dict:
@@ -193,13 +198,13 @@ def test_kept_runs_are_told_of_when_there_are_any(
     assert (tmp_path / "here").exists() == (fails_at == 8)
 
 
-@pytest.fixture
-def long_run(tmp_path) -> Iterator[subprocess.Popen[str]]:
+@contextmanager
+def calling(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     """A call in a process group of its own, with two workers and runs for minutes."""
     child = subprocess.Popen(
         [
             *(sys.executable, "-m", "sim.cli", "run", "scenarios/quickstart.yaml"),
-            *("--seeds", "1000", "--jobs", "2", "--out", str(tmp_path)),
+            *("--seeds", "1000", "--jobs", "2", "--out", str(folder), *options),
         ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -207,27 +212,49 @@ def long_run(tmp_path) -> Iterator[subprocess.Popen[str]]:
         text=True,
         start_new_session=True,
     )
-    yield child
-    if child.poll() is None:
-        os.killpg(child.pid, signal.SIGKILL)
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + 60
-    while not condition():
+@pytest.fixture
+def long_run(tmp_path) -> Iterator[subprocess.Popen[str]]:
+    """Very many short runs."""
+    with calling(tmp_path) as child:
+        yield child
+
+
+@pytest.fixture
+def long_first_run(tmp_path) -> Iterator[subprocess.Popen[str]]:
+    """Runs of which none ends while anybody waits."""
+    with calling(tmp_path, "--set", "window.measure=360d") as child:
+        yield child
+
+
+def wait_for(condition: Callable[[], Found]) -> Found:
+    """What it says when that is neither empty nor false."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
+    return found
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
     """The worker processes that a call has started so far."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [
-        int(child)
-        for child in children
-        if b"spawn_main" in Path("/proc", child, "cmdline").read_bytes()
-    ]
+    return [int(child) for child in children if b"spawn_main" in command_line(child)]
+
+
+def command_line(process: str) -> bytes:
+    """Empty for one that has ended meanwhile, such as git."""
+    try:
+        return Path("/proc", process, "cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def finished_runs(folder: Path) -> list[Path]:
@@ -245,7 +272,7 @@ def test_an_interruption_keeps_the_finished_runs_and_starts_no_further_one(tmp_p
     with suppress(ProcessLookupError):
         os.killpg(long_run.pid, signal.SIGINT)
     # The output ends when the last process that could write to it is gone.
-    stdout, stderr = long_run.communicate(timeout=30)
+    stdout, stderr = long_run.communicate(timeout=PATIENCE_S)
     assert (long_run.returncode, stdout) == (130, "")
     assert stderr == f"finished runs are kept in {tmp_path}\ninterrupted\n"
     assert 1 <= len(finished_runs(tmp_path)) < 1000
@@ -253,20 +280,20 @@ def test_an_interruption_keeps_the_finished_runs_and_starts_no_further_one(tmp_p
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_while_workers_start_is_heard(tmp_path, long_run, number):
+def test_an_interruption_while_workers_start_is_heard(tmp_path, long_first_run, number):
     """All runs would be made first, by workers that were started deaf."""
-    wait_for(lambda: workers_of(long_run))
-    os.killpg(long_run.pid, number)
-    stdout, stderr = long_run.communicate(timeout=30)
-    assert (long_run.returncode, stdout, stderr) == (130, "", "interrupted\n")
+    wait_for(lambda: workers_of(long_first_run))
+    os.killpg(long_first_run.pid, number)
+    stdout, stderr = long_first_run.communicate(timeout=PATIENCE_S)
+    assert (long_first_run.returncode, stdout, stderr) == (130, "", "interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_killed_worker_is_no_bug_and_costs_no_finished_run(tmp_path, long_run):
     """Where memory is short, the kernel's choice would be shown as a traceback of ours."""
     wait_for(lambda: len(finished_runs(tmp_path)) > 4)  # so the parent has heard of the first
-    os.kill(workers_of(long_run)[0], signal.SIGKILL)
-    stdout, stderr = long_run.communicate(timeout=30)
+    os.kill(wait_for(lambda: workers_of(long_run))[0], signal.SIGKILL)
+    stdout, stderr = long_run.communicate(timeout=PATIENCE_S)
     assert (long_run.returncode, stdout) == (70, "")
     assert stderr == (
         f"finished runs are kept in {tmp_path}\n"

@@ -217,8 +217,9 @@ def test_a_result_in_memory_needs_its_scenario(stored: Podsim) -> None:
 def test_a_run_without_measured_requests_says_so(stored: Podsim) -> None:
     """Means over nothing would be NaN, or a traceback."""
     window = ("--set", "window.warmup=60s", "--set", "window.measure=10s")
+    before = set(RUN.iterdir())
     assert stored("run", "tiny.yaml", "--seed", 7, "--jobs", 1, *window).exit_code == 0
-    newest = max(RUN.glob("tiny-*"), key=lambda path: path.stat().st_mtime)
+    (newest,) = set(RUN.iterdir()) - before
     ran = stored("explain", newest, "--jobs", 1)
     assert ran.exit_code == 0, ran.output
     assert "No request of this window has a first token." in ran.stdout

@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from traitlets.config import Config
 
+PATIENCE_S = 300
+"""So long is only waited for what never comes."""
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 NAMES = [path.stem for path in NOTEBOOKS]
@@ -41,6 +45,23 @@ def test_they_begin_with_a_question_and_end_with_its_answer(path: Path) -> None:
     assert "assert " in cells[-1].source
 
 
+def execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
+    """Run all cells in ``folder``, by a kernel that listens to files.
+
+    Ports that are free when they are chosen may be taken when a kernel opens them.
+    """
+    with TemporaryDirectory() as place:
+        NotebookClient(
+            notebook,
+            config=Config({"KernelManager": {"transport": "ipc", "ip": f"{place}/kernel"}}),
+            timeout=4 * PATIENCE_S,
+            startup_timeout=PATIENCE_S,
+            iopub_timeout=PATIENCE_S,
+            raise_on_iopub_timeout=True,
+            resources={"metadata": {"path": str(folder)}},
+        ).execute()
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_they_run_to_their_answers(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -51,7 +72,7 @@ def test_they_run_to_their_answers(
     (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
     monkeypatch.setenv("PODSIM_SHORT", "1")
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    execute(notebook, folder)
     told = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert [output.text for output in told if output.get("name") == "stderr"] == []
     if path.stem != "05_validation":

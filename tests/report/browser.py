@@ -33,6 +33,8 @@ OPTIONS = (
     "--no-first-run",
     "--host-resolver-rules=MAP * ~NOTFOUND",  # whatever a page asks for, nobody is asked
 )
+PATIENCE_S = 600
+"""How long a probe may take; the slowest needs a second or two."""
 PROBES = Path(__file__).with_name("probes.js").read_text("utf-8")
 
 
@@ -121,6 +123,7 @@ def open_browser(folder: Path) -> Iterator[Browser]:
         options.add_argument(option)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     chromium = webdriver.Chrome(options=options, service=Service(driver))
+    chromium.set_script_timeout(PATIENCE_S)
     chromium.get("about:blank")  # or the page of a new tab would go on asking for its own files
     try:
         yield Browser(chromium, folder)

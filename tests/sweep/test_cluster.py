@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from sim.errors import UserError, WorkerError
-from sim.sweep.cluster import _Dask
+from sim.sweep.cluster import _check, _Dask
 from sim.sweep.design import written
 from sim.sweep.executor import Ended
 from sim.sweep.finding import find, ladder
@@ -197,3 +197,27 @@ def test_a_client_that_waits_for_ever_keeps_nobody_waiting():
     assert dask.slots == 3
     dask.close()
     stopped.set()
+
+
+@pytest.mark.parametrize(("stayed", "answer"), [(("a",), "b left"), (("a", "b"), "b hangs up")])
+def test_a_worker_that_leaves_while_it_is_asked_is_not_unfit(stayed, answer):
+    """A machine of a hundred that went away at the wrong moment ended the sweep, which would have
+    done without it a moment later.
+    """
+
+    class Cluster:
+        def wait_for_workers(self, count, timeout):
+            assert (count, timeout) == (1, 10.0)
+
+        def run(self, check, on_error):
+            assert on_error == "return"
+            return {"a": check(), "b": OSError(answer)}
+
+        def nthreads(self):
+            return dict.fromkeys(stayed, 1)
+
+    if "b" not in stayed:
+        _check(Cluster(), None, lambda: None)
+        return
+    with pytest.raises(UserError, match="b hangs up"):
+        _check(Cluster(), None, lambda: None)

@@ -1,6 +1,6 @@
 """Designs: which values a text stands for, in which order points come, what is refused."""
 
-from time import process_time
+from time import thread_time
 
 import pytest
 
@@ -176,6 +176,11 @@ def test_a_setting_of_a_block_may_hold_a_swept_part():
 
 def test_a_hundred_thousand_values_are_read_at_once():
     """Each value was sought among all before it: minutes before anything was checked."""
-    started_s = process_time()
-    assert len(axes.grid("a.b=1..100000").values) == 100_000
-    assert process_time() - started_s < 10.0
+
+    def cost_s(count: int) -> float:
+        started_s = thread_time()
+        assert len(axes.grid(f"a.b=1..{count}").values) == count
+        return thread_time() - started_s
+
+    # Ten times as many take ten times as long, not a hundred times, on whatever machine.
+    assert min(cost_s(100_000) for _ in range(2)) < 40 * min(cost_s(10_000) for _ in range(3))
