@@ -179,7 +179,9 @@ def test_a_worker_leaves_wherever_it_is_told_to(
     with started(1) as (worker,):
         worker.give(0, partial(busy_where_nothing_can_be_raised, sign))
         wait_for(sign.exists)
-    assert worker.process.exitcode == 0
+        worker.process.terminate()
+        worker.process.join(PATIENCE_S)
+        assert worker.process.exitcode == 0
     assert capfd.readouterr().err == ""
 
 
