@@ -19,21 +19,26 @@ MOMENT_S: Final = 0.01
 def raised_again(kind: type[BaseException]) -> Iterator[None]:
     """A ``kind`` that is lost meanwhile comes a moment later instead, and stderr hears nothing.
 
-    For the main thread, where signals are handled. SIGALRM is used when one is lost.
+    At the end at the latest. For the main thread, where signals are handled. SIGALRM is used when
+    one is lost.
     """
     told = sys.unraisablehook
     before: Any = None
+    due = False
 
     def again(*_: Any) -> None:
+        nonlocal due
+        due = False
         raise kind
 
     def insist(lost: "sys.UnraisableHookArgs") -> None:
-        nonlocal before
+        nonlocal before, due
         if lost.exc_type is not kind:
             told(lost)
             return
         if before is None:
             before = signal.signal(signal.SIGALRM, again)
+        due = True
         signal.setitimer(signal.ITIMER_REAL, MOMENT_S)
 
     sys.unraisablehook = insist
@@ -44,3 +49,5 @@ def raised_again(kind: type[BaseException]) -> Iterator[None]:
         if before is not None:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, before)
+    if due:
+        raise kind

@@ -43,9 +43,9 @@ def test_ctrl_c_is_obeyed_where_nothing_can_be_raised(capfd: pytest.CaptureFixtu
 
 
 def test_the_end_may_come_before_the_second_try() -> None:
-    """A notebook's cell would be interrupted that has nothing to do with podsim."""
+    """The shell's loop around podsim would go on, or what comes after podsim be interrupted."""
     told = sys.unraisablehook
-    with interruptible():
+    with pytest.raises(KeyboardInterrupt), interruptible():
         Interrupted()
     assert sys.unraisablehook is told
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

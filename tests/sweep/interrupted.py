@@ -11,6 +11,7 @@ from typing import Any
 from sim.sweep.cluster import dask_cluster
 from sim.sweep.executor import Executor, worker_processes
 from sim.sweep.runs import Measured, measure_all
+from sim.unraisable import raised_again
 
 INSTANTS = 12
 RUNS = 6
@@ -54,7 +55,8 @@ def interrupt_all(sweep: Any) -> None:
 
     def lines_until(chosen: int) -> int:
         lines = count()
-        sweep(partial(signal_at, chosen, lines))
+        with raised_again(KeyboardInterrupt):  # a line may be one of a ``__del__`` or of gc
+            sweep(partial(signal_at, chosen, lines))
         return next(lines)
 
     lines_until(-1)  # whatever is imported at its first use
