@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     from sim.runner import Progress
 
@@ -35,7 +37,7 @@ def figures(report: "Progress", elapsed_s: float) -> str:
 @contextmanager
 def progress_bar() -> Iterator[Callable[["Progress"], None] | None]:
     """A callback that draws progress while stderr is a terminal; None when it is not."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # None: closed by whoever started us
         yield None
         return
     from rich.console import Console
@@ -65,6 +67,6 @@ def progress_lines(every_s: float = LINE_EVERY_S) -> Callable[["Progress"], None
         elapsed_s = time.perf_counter() - began_s
         if elapsed_s - last_s >= every_s:
             last_s = elapsed_s
-            sys.stderr.write(f"{figures(report, elapsed_s)}\n")
+            click.echo(figures(report, elapsed_s), err=True)
 
     return tell

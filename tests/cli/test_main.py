@@ -162,6 +162,27 @@ def test_a_reader_that_leaves_early_is_no_error_of_ours():
 @pytest.mark.parametrize(
     "arguments",
     [
+        *("run tiny.yaml --jobs 1", "run tiny.yaml --jobs 2 --json"),
+        *("sweep tiny.yaml --grid backends.pods.replicas=1", "runs list", "validate tiny.yaml"),
+    ],
+)
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_whoever_starts_podsim_need_not_listen(podsim, tmp_path, arguments, closed):
+    """A job of cron without stderr ended in an internal error before its first run."""
+    child = subprocess.run(
+        f'"{sys.executable}" -m sim.cli {arguments} {closed}',
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (child.returncode, "Traceback" in child.stderr) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
         *(["--help"], ["--version"], ["run", "--help"], ["list", "gpus"], ["init"]),
         *(["validate", "tiny.yaml"], ["bench", "tiny.yaml"]),
         *(["run", "tiny.yaml", "--jobs", "1"], ["run", "tiny.yaml", "--json", "--no-store"]),
