@@ -173,9 +173,7 @@ def start() -> Worker:
     spawn = get_context("spawn")
     try:
         ours, theirs = spawn.Pipe()
-        with (
-            theirs
-        ):  # only the worker keeps its end open: when it dies, we read the end of the pipe
+        with theirs:  # only the worker keeps it open: when it dies, we read the end of the pipe
             process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
             process.start()
     except OSError as error:

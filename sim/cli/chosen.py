@@ -24,6 +24,15 @@ def checked_seed(_: click.Context, option: click.Parameter, seed: int | None) ->
     return seed
 
 
+with_seed = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    callback=checked_seed,
+    metavar="N",
+    help="Run one seed, not the file's.",
+)
+
+
 def chosen_seeds(seed: int | None, seeds: int | None) -> tuple[int, ...] | None:
     """The seeds that --seed and --seeds ask for; None leaves them to the file.
 

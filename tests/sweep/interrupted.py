@@ -8,7 +8,7 @@ from itertools import count
 from multiprocessing import active_children
 from typing import Any
 
-from sim.sweep.cluster import dask_cluster
+from sim.sweep.cluster import _local_cluster, dask_cluster
 from sim.sweep.executor import Executor, worker_processes
 from sim.sweep.runs import Measured, measure_all
 from sim.unraisable import raised_again
@@ -75,15 +75,9 @@ def main(executor: str) -> None:
     if executor == "processes":
         interrupt_all(on_processes)
         return
-    from distributed import LocalCluster
+    import distributed
 
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        silence_logs=50,
-    ) as cluster:
+    with _local_cluster(distributed, 2) as cluster:
         interrupt_all(partial(on_dask, cluster.scheduler_address))
 
 

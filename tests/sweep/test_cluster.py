@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from sim.errors import UserError, WorkerError
-from sim.sweep.cluster import _check, _Dask
+from sim.sweep.cluster import _check, _Dask, _local_cluster
 from sim.sweep.design import written
 from sim.sweep.executor import Ended
 from sim.sweep.finding import find, ladder
@@ -29,15 +29,9 @@ GRID = ("--grid", "backends.pods.replicas=1..3..1", "--seeds", "2")
 @pytest.fixture(scope="module")
 def scheduler():
     """The scheduler of a cluster of two processes, for all tests here."""
-    from distributed import LocalCluster
+    import distributed
 
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        silence_logs=50,
-    ) as cluster:
+    with _local_cluster(distributed, 2) as cluster:
         yield cluster
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sim.cli.chosen import MAX_SEEDS, checked_seed, chosen_seeds, with_settings, with_variants
+from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -34,13 +34,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
 @with_variants
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    callback=checked_seed,
-    metavar="N",
-    help="Run one seed, not the file's.",
-)
+@with_seed
 @click.option(
     "--seeds",
     type=click.IntRange(1, MAX_SEEDS),

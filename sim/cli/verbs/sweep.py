@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sim.cli import ExitCode
-from sim.cli.chosen import MAX_SEEDS, checked_seed, chosen_seeds, with_settings, with_variants
+from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
 from sim.cli.places import where_to_run
 
 if TYPE_CHECKING:
@@ -59,13 +59,7 @@ DEFAULT_STORE = Path("results", "sweeps")
     metavar="S",
     help="Of the random points; the same seed, the same points.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    callback=checked_seed,
-    metavar="N",
-    help="Run one seed at each point, not the file's.",
-)
+@with_seed
 @click.option(
     "--seeds",
     type=click.IntRange(1, MAX_SEEDS),
