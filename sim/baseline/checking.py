@@ -84,9 +84,7 @@ def _edited(baseline: Baseline, scenarios: ScenarioSet, then: str) -> tuple[Unpa
     }
     held = {each.name: each.variant_hash for each in baseline.variants}
     reasons = {
-        name: "it has been edited, or a default of its settings is another one now"
-        if name in held
-        else "it is not in the baseline"
+        name: "it has been edited" if name in held else "it is not in the baseline"
         for name, variant_hash in hashes.items()
         if held.get(name) != variant_hash
     }

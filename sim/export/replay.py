@@ -5,7 +5,6 @@ The trace is replayed before it is written: what cannot be said is refused.
 
 import gzip
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,8 +12,6 @@ from textwrap import fill
 from typing import Any, Final
 
 import numpy as np
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 
 from sim.errors import UserError
@@ -27,6 +24,7 @@ from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.results.tables import DECLARED
 from sim.scenario.fields import MAX_NAME
+from sim.scenario.hashing import plain
 from sim.scenario.load import load
 from sim.scenario.schema import Scenario
 from sim.workload.client import ClientSpec
@@ -179,25 +177,3 @@ def _workload(spec: ClientSpec, trace: str, name: str | None) -> dict[str, Any]:
         **({"agents": agents} if agents else {}),
         **clients,
     }
-
-
-def plain(value: Any) -> Any:
-    """A model as a scenario file would say it: keys as in files, without what is the default."""
-    if isinstance(value, BaseModel):
-        return {
-            field.alias or name: plain(getattr(value, name))
-            for name, field in type(value).model_fields.items()
-            if name == "kind" or not _is_default(field, getattr(value, name))
-        }
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
-def _is_default(field: FieldInfo, value: Any) -> bool:
-    """Whether a field is what it is when a file does not say it; unknown counts as no."""
-    if field.default_factory_takes_validated_data:
-        return False
-    return bool(value == field.get_default(call_default_factory=True))

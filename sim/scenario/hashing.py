@@ -4,7 +4,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
 from sim.scenario.schema import Scenario
 from sim.scenario.textfile import read_bytes
@@ -17,19 +21,46 @@ def scenario_hash(variants: Iterable[Scenario], file_hashes: Mapping[str, str]) 
     """Hexadecimal SHA-256 of the validated ``variants`` and of the files that they name.
 
     ``file_hashes`` holds the ``content_hash`` of each file by its name in the
-    scenario. Two ways to write one scenario, units or manifest form, give one hash.
+    scenario. Two ways to write one scenario, units or manifest form, give one
+    hash, and a setting at its default gives the same as a missing one, so that
+    a new setting of podsim leaves the hashes of all scenarios without it alone.
     """
     document = {
         "variants": [
-            variant.model_dump(mode="json", by_alias=True, exclude=set(_LEFT_OUT))
+            {key: said for key, said in plain(variant).items() if key not in _LEFT_OUT}
             for variant in variants
         ],
         "files": file_hashes,
     }
-    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    canonical = json.dumps(
+        to_jsonable_python(document), sort_keys=True, separators=(",", ":"), ensure_ascii=True
+    )
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def content_hash(path: Path) -> str:
     """Hexadecimal SHA-256 of a file; raises ``ScenarioError`` when it cannot be read."""
     return hashlib.sha256(read_bytes(path)).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """A model as a scenario file would say it: keys as in files, without what is the default.
+
+    A ``kind`` is always said: it is a default of each model that has one.
+    """
+    if isinstance(value, BaseModel):
+        return {
+            field.alias or name: plain(getattr(value, name))
+            for name, field in type(value).model_fields.items()
+            if name == "kind" or getattr(value, name) != _default(field, value)
+        }
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def _default(field: FieldInfo, model: BaseModel) -> Any:
+    """What a missing ``field`` of ``model`` would be, also where other values decide it."""
+    return field.get_default(call_default_factory=True, validated_data=dict(model))

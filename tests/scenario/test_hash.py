@@ -7,6 +7,7 @@ import pytest
 
 from sim.errors import ScenarioError
 from sim.registry import Registry
+from sim.scenario.hashing import scenario_hash
 from sim.scenario.load import ScenarioSet, load, load_text
 from tests.scenario.conftest import GOOD
 
@@ -87,3 +88,19 @@ def test_a_named_file_that_is_missing_is_refused_where_it_is_named(
         "f.yaml:14:30: workloads.load.file: 'rows.csv' cannot be read: no such file or directory; "
         f"looked in {tmp_path}"
     )
+
+
+def test_a_setting_at_its_default_is_as_good_as_none(loaded: Loaded) -> None:
+    """Each new setting of podsim would make all stored runs, baselines and sweeps incomparable."""
+    said = loaded(GOOD.replace("small: {", "small: {asyncScheduling: false, "))
+    assert said.scenario_hash == loaded(GOOD).scenario_hash
+
+
+@pytest.mark.parametrize("path", sorted(Path("scenarios").rglob("*.yaml")), ids=str)
+def test_variants_that_differ_have_hashes_that_differ(path: Path) -> None:
+    """A kind is a default of its model: left out, a ring and a table would be one scenario."""
+    found = load(path)
+    documents = [each.model_dump_json(exclude={"variant"}) for each in found.variants]
+    nameless = [each.model_copy(update={"variant": ""}) for each in found.variants]
+    hashes = [scenario_hash([each], {}) for each in nameless]
+    assert len(set(hashes)) == len(set(documents))
