@@ -1,13 +1,28 @@
-"""In which forms a judgement is put out: options that ``compare`` and ``baseline check`` have."""
+"""In which forms figures and judgements are put out, as the endings of their files say."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+if TYPE_CHECKING:
+    from sim.plots.saving import Format
+
+FIGURE_FORMATS: Final = ("svg", "png", "pdf")
+
 FORMATS: Final = {".txt": "text", ".md": "markdown", ".json": "json", ".xml": "junit"}
 """What a file with this ending is written as."""
+
+
+def figure_format(place: Path) -> "Format":
+    """The format of a figure's file; raises ``UsageError`` for one of another kind."""
+    suffix = place.suffix.lower().removeprefix(".")
+    if suffix not in FIGURE_FORMATS:
+        raise click.UsageError(
+            f"{place}: no figure is a .{suffix}: give a file ending in .svg, .png or .pdf"
+        )
+    return suffix  # type: ignore[return-value]
 
 
 def checked_outputs(

@@ -78,7 +78,8 @@ def hit_rate_over_time(
     style.dress(ax, time_axis(ax, 0.0, float(edges_s[-1])), "cached prompt tokens, %")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
     low, high = ax.get_ylim()
-    ax.set_ylim(max(0.0, low), min(1.0, high) if seeds else 1.0)
+    low, high = max(0.0, low), min(1.0, high) if seeds else 1.0
+    ax.set_ylim(low, high + 0.02 * (high - low))  # or half of a line at 100 % would be cut off
     each = ", thin: each seed" if seeds <= MOST_SEEDS else ""
     style.title(
         ax,

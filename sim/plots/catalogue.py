@@ -77,12 +77,12 @@ def _spills(material: Material, width_in: float) -> Figure:
 
 def _metrics(material: Material, width_in: float) -> Figure:
     found, variants, keys = material.comparison, list(material.variants), _headlines(material)
-    each_in = 0.62 + 0.24 * len(variants)
+    each_in = 0.62 + 0.3 * len(variants)
     figure = Drawing(figsize=(width_in, 0.8 + each_in * len(keys)), layout="constrained")
     axes = [figure.add_subplot(len(keys), 1, at + 1) for at in range(len(keys))]
     seeds = max(draw_metric(ax, found[key], key, variants) for ax, key in zip(axes, keys))
     counted = f"mean and 95 % t interval of {seeds} seeds" if seeds > 1 else "one seed"
-    style.title(axes[0], "Variants side by side", counted, NOT_FROM_0)
+    style.title(axes[0], "Variants side by side", counted, NOT_FROM_0 if seeds > 1 else "")
     return figure
 
 

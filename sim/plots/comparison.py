@@ -54,7 +54,7 @@ def draw_metric(
     ax: Axes, found: Mapping[str, Mapping[str, Any]], key: str, order: Sequence[str]
 ) -> int:
     """Draw a metric without a title; returns the number of seeds."""
-    percent = metric(key).unit == "ratio"
+    scale = 100.0 if metric(key).unit == "ratio" else 1.0
     for row, (variant, look) in enumerate(style.looks(order).items()):
         value = found.get(variant, {"mean": None, "low": None, "high": None, "n": 0})
         if value["mean"] is None:
@@ -73,13 +73,21 @@ def draw_metric(
             linewidth=1.8,
             capsize=3.5,
         )
+        style.value_label(ax, value["mean"], row, _short(value["mean"] * scale))
     style.dress(ax, unit_of(key), grid="x")
     style.name_rows(ax, [shown(variant) for variant in order])
-    ax.margins(x=0.08)
+    ax.margins(x=0.1)
+    seeds = max((int(value["n"]) for value in found.values()), default=0)
+    if seeds < 2 and ax.get_xlim()[0] > 0.0:
+        ax.set_xlim(left=0.0)  # without intervals a per cent would look like a factor of ten
     ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    scale = 100.0 if percent else 1.0
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * scale:,g}"))
-    return max((int(value["n"]) for value in found.values()), default=0)
+    return seeds
+
+
+def _short(value: float) -> str:
+    """Three significant digits, or whole numbers."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 
 def wording(key: str) -> str:
@@ -144,6 +152,8 @@ def sweep_lines(
             label=shown(str(name)),
             **look.line(1.8),
         )
+    if not (frame[metric] < 0.0).any():
+        ax.set_ylim(bottom=0.0)  # an interval may reach below what there can be
     style.dress(ax, x_label or x, y_label or _labelled(metric))
     if not len(frame):
         style.nothing(ax, "no points")

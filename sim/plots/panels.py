@@ -11,7 +11,15 @@ from sim.plots import style
 from sim.plots.frames import shown
 from sim.plots.material import Material, Source
 from sim.plots.placement import draw_sessions, pod_patches, pods_of, sessions_to_show
-from sim.plots.pods import colour_bar, draw_kv_usage, draw_load, highest, is_heat_map
+from sim.plots.pods import (
+    colour_bar,
+    draw_kv_usage,
+    draw_load,
+    highest,
+    is_heat_map,
+    load_scale,
+    panel_in,
+)
 from sim.plots.pools import draw_pool, excerpt, most_held, pool_patches, residence
 from sim.plots.style import Notes
 from sim.results import arrow
@@ -25,8 +33,8 @@ LEAST_SESSIONS: Final = 10
 def load(material: Material, width_in: float) -> Figure:
     """Requests in flight on each pod, a panel per variant."""
     polls = [_polls(material, source) for source in _shown(material)]
-    most = highest(polls, "in_flight")
-    axes = style.panels(len(polls), 1.5, width_in)
+    most = load_scale(polls, material.window_s)
+    axes = style.panels(len(polls), panel_in(polls), width_in)
     notes = [draw_load(ax, rows, material.window_s, most) for ax, rows in zip(axes, polls)]
     if any(is_heat_map(rows) for rows in polls):
         colour_bar(axes, most)

@@ -54,10 +54,11 @@ class Polled:
         """End of the last bin."""
         return float(self.edges_s[-1])
 
-    @property
-    def highest(self) -> float:
-        """The highest mean; 0 when there is none."""
-        return float(np.nanmax(self.values, initial=0.0))
+    def highest(self, span: Span | None = None) -> float:
+        """The highest mean of bins that begin within ``span``, seconds; 0 when there is none."""
+        low_s, high_s = span or (0.0, np.inf)
+        inside = (self.edges_s[:-1] >= low_s) & (self.edges_s[:-1] < high_s)
+        return float(np.nanmax(self.values[:, inside], initial=0.0))
 
     @property
     def told(self) -> str:
@@ -81,9 +82,23 @@ def polled(pods: pd.DataFrame, gauge: str) -> Polled:
     return Polled(tuple(str(name) for name in names), edges_s, shaped)
 
 
-def highest(runs: Sequence[pd.DataFrame], gauge: str) -> float:
+def highest(runs: Sequence[pd.DataFrame], gauge: str, span: Span | None = None) -> float:
     """The highest mean of any pod in any bin of several runs: the end of their common scale."""
-    return max((polled(rows, gauge).highest for rows in runs), default=0.0)
+    return max((polled(rows, gauge).highest(span) for rows in runs), default=0.0)
+
+
+def load_scale(runs: Sequence[pd.DataFrame], window_s: Span | None) -> float:
+    """The end of the scale of requests in flight.
+
+    Colours cover the window alone: a burst of the warm-up would take most of them.
+    """
+    return highest(runs, "in_flight", window_s if any(map(is_heat_map, runs)) else None)
+
+
+def panel_in(runs: Sequence[pd.DataFrame]) -> float:
+    """How high a panel of the load is, inches: each row of a heat map has room for its name."""
+    rows = max((frame["pod"].nunique() for frame in runs if is_heat_map(frame)), default=0)
+    return min(max(1.5, (rows + 1) * _ROW_IN), 3.5)
 
 
 def load_over_time(
@@ -104,7 +119,7 @@ def load_over_time(
     check_table(pods, PODS, "time_s", "pod", "in_flight", "waiting")
     ax = ax or style.own_axes()
     rows, told = first_run(pods, variant, seed)
-    most = highest([rows], "in_flight")
+    most = load_scale([rows], window_s)
     notes = draw_load(ax, rows, window_s, most)
     if is_heat_map(rows):
         colour_bar([ax], most)
@@ -236,7 +251,9 @@ def _scale(most: float) -> Normalize:
 def colour_bar(axes: Sequence[Axes], most: float) -> None:
     """What the colours of heat maps say, beside all of them."""
     mapped = ScalarMappable(_scale(most), COLOURS)
-    bar = style.figure_of(axes[0]).colorbar(mapped, ax=list(axes), pad=0.02, aspect=24)
+    bar = style.figure_of(axes[0]).colorbar(
+        mapped, ax=list(axes), pad=0.02, aspect=24, extend="max"
+    )
     if bar.solids is not None:
         bar.solids.set_rasterized(True)  # as 256 rectangles their seams would show
     bar.outline.set_visible(False)

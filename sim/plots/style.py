@@ -41,8 +41,11 @@ PODS: Final = (
     *("#332288", "#88CCEE", "#44AA99", "#DDCC77"),
     *("#CC6677", "#117733", "#AA4499", "#999933"),
 )
-# P. Tol, vibrant: parts of a whole.
-PARTS: Final = ("#0077BB", "#EE7733", "#33BBEE", "#CC3311", "#009988", "#EE3377", "#BBBBBB")
+# P. Tol, light: parts of a whole are taken neither for a variant nor for a pod.
+PARTS: Final = (
+    *("#99DDFF", "#EE8866", "#BBCC33", "#FFAABB"),
+    *("#EEDD88", "#44BB99", "#AAAA00", "#DDDDDD"),
+)
 Dash: TypeAlias = str | tuple[int, tuple[float, ...]]
 DASHES: Final[tuple[Dash, ...]] = (
     "solid",
@@ -266,6 +269,20 @@ def nothing(ax: Axes, why: str) -> None:
         ha="center",
         va="center",
         fontsize=TEXT_PT,
+        color=FAINT,
+    )
+
+
+def value_label(ax: Axes, x: float, row: float, text: str) -> None:
+    """A value above its point in a row."""
+    ax.annotate(
+        text,
+        (x, row),
+        xytext=(0.0, 5.5),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=NOTE_PT - 1.0,
         color=FAINT,
     )
 

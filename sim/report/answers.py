@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from sim.comparison.wording import margin
+from sim.plots.style import looks
 from sim.report.contrasts import LEAST_SEEDS, Judge
 from sim.results.metrics import metric
 from sim.results.shown import Row, shown
@@ -28,10 +29,14 @@ BETTER: Final = {"up": "higher is better", "down": "lower is better", "none": ""
 
 @dataclass(frozen=True)
 class Standing:
-    """One variant's value: as text, and as shares of the longest bar; None where it is unknown."""
+    """One variant's value: as text, and as shares of the longest bar; None where it is unknown.
+
+    ``colour`` is the variant's in all drawings.
+    """
 
     variant: str
     text: str
+    colour: str
     bar: float | None
     low: float | None
     high: float | None
@@ -101,11 +106,12 @@ def _answer(judge: Judge, row: Row, figures: Mapping[str, Mapping[str, Any]]) ->
             Standing(
                 study.called(name),
                 row.written(dict(figures[name]), seeds[name]),
+                look.colour,
                 share(name, "mean"),
                 share(name, "low"),
                 share(name, "high"),
             )
-            for name in study.variants
+            for name, look in looks(study.variants).items()
         ),
         _finding(judge, row, known),
     )

@@ -37,6 +37,7 @@ class Contrast:
 
     label: str
     cells: tuple[Verdict | None, ...]
+    below: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,9 @@ def _rows(columns: Sequence[Mapping[str, Judged]], rows: Sequence[Row]) -> Itera
                 yield Contrast(heading, ())
                 heading = ""
             yield Contrast(
-                row.label.strip(), tuple(_verdict(column.get(row.key)) for column in columns)
+                row.label.strip(),
+                tuple(_verdict(column.get(row.key)) for column in columns),
+                row.label.startswith(" "),
             )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Sheet
 
@@ -156,7 +157,7 @@ def _of_all(study: Study, material: Material, comparison: Mapping[str, Any]) -> 
 def _loads(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:
     rows = first_run(material.first_pods, run.variant)[0]
     polls = findings.Polls.of(rows, _window(run))
-    most = _highest(study, material, "in_flight")
+    most = pods.load_scale(_first_polls(study, material), _window(run))
 
     def draw(ax: Axes) -> str:
         notes = pods.draw_load(ax, rows, _window(run), most)
@@ -173,7 +174,7 @@ def _loads(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch
 
 def _kv_usages(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:
     rows = first_run(material.first_pods, run.variant)[0]
-    most = _highest(study, material, "kv_usage")
+    most = pods.highest(_first_polls(study, material), "kv_usage")
 
     def draw(ax: Axes) -> str:
         notes = pods.draw_kv_usage(ax, rows, _window(run), most)
@@ -185,10 +186,9 @@ def _kv_usages(study: Study, material: Material, run: RunResult) -> Iterator[_Sk
         yield _Sketch(name, _titled(study, run), draw, findings.of_kv_usage(run))
 
 
-def _highest(study: Study, material: Material, gauge: str) -> float:
-    """The end of a scale on which all variants can be compared."""
-    frames = [first_run(material.first_pods, variant)[0] for variant in study.variants]
-    return pods.highest(frames, gauge)
+def _first_polls(study: Study, material: Material) -> list[pd.DataFrame]:
+    """The polls of the first run of each variant, for a scale on which all can be compared."""
+    return [first_run(material.first_pods, variant)[0] for variant in study.variants]
 
 
 def _pools(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:

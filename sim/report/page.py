@@ -28,10 +28,14 @@ COLUMNS: Final = 5
 
 @dataclass(frozen=True)
 class TableRow:
-    """A line of a table of figures; without cells it is the heading of those that follow."""
+    """A line of a table of figures; without cells it is the heading of those that follow.
+
+    One that is a part of the line before it stands ``below`` it.
+    """
 
     label: str
     cells: tuple[str, ...]
+    below: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ def _tables(study: Study, comparison: Mapping[str, Any], rows: Sequence[Row]) ->
                     )
                     if row.key
                     else (),
+                    row.label.startswith(" "),
                 )
                 for row in rows
             ),

@@ -4,10 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sim.errors import ScenarioError
+from sim.repetition import recipe
 from sim.report.resolved import differences
 from sim.report.selection import Study
 from sim.results.result import RunFacts
+from sim.results.stored import StoredRun
 from sim.results.wording import listed, window_in_words
+from sim.scenario.hashing import plain
 
 CLOSED, TIMED, SCRIPTED = "closed loop", "open loop", "scripted"
 DIFFERS: Final = "not the same in all variants, see below"
@@ -84,14 +88,18 @@ def _scenario(scenario: Mapping[str, Any], facts: RunFacts) -> Iterator[Line]:
 
 
 def changed(study: Study) -> tuple[Settings, ...]:
-    """The settings in which variants differ; of later ones those that the first has otherwise."""
+    """The settings in which variants differ; of later ones those that the first has otherwise.
+
+    What is at its default in a block is left out: the resolved scenario has it.
+    """
     found = differences(study.scenarios)
     first = study.variants[0]
+    short = {run.variant: _without_defaults(run) for run in study.stored} if found else {}
     told = (
         (
             variant,
             [
-                Line(path, _written(values[variant]))
+                Line(path, _written(_at(short[variant], path, values[variant])))
                 for path, values in found.items()
                 if variant == first or values[variant] != values[first]
             ],
@@ -99,6 +107,23 @@ def changed(study: Study) -> tuple[Settings, ...]:
         for variant in study.variants
     )
     return tuple(Settings(study.called(name), tuple(lines)) for name, lines in told if lines)
+
+
+def _without_defaults(run: StoredRun) -> Mapping[str, Any]:
+    """The scenario of a run as a file would say it; nothing where it can no longer be read."""
+    try:
+        return dict(plain(recipe(run.manifest).scenario))
+    except ScenarioError:
+        return {}
+
+
+def _at(document: Any, path: str, otherwise: Any) -> Any:
+    """What stands at a dotted path."""
+    for key in path.split("."):
+        if not isinstance(document, Mapping) or key not in document:
+            return otherwise
+        document = document[key]
+    return document
 
 
 def _windows(study: Study) -> Iterator[str]:
@@ -168,7 +193,9 @@ def _counted(number: int, thing: str) -> str:
 def _written(value: Any) -> str:
     """A setting as a reader would write it, its kind first."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_inner(each)}" for key, each in value.items()) or "none"
+        kind = [str(value["kind"])] if "kind" in value else []
+        rest = [f"{key} {_inner(each)}" for key, each in value.items() if key != "kind"]
+        return ", ".join(kind + rest) or "none"
     return _inner(value)
 
 

@@ -52,6 +52,17 @@ def test_one_seed_has_no_interval_and_a_null_no_dot():
     check_readable(ax.figure)
 
 
+def test_without_intervals_a_scale_begins_at_0():
+    """With one seed the axis went from the least to the most value, so that one per cent between
+    two variants looked like a factor of ten."""
+    one = {"output_tokens_per_s": {"ring": value(4919.0, n=1), "table": value(4970.0, n=1)}}
+    ax = metric_by_variant(one, "output_tokens_per_s")
+    assert ax.get_xlim()[0] == 0.0
+    assert {"4,919", "4,970"} <= {text.get_text() for text in ax.texts}
+    several = {"output_tokens_per_s": {"ring": value(4919.0, 9.0), "table": value(4970.0, 9.0)}}
+    assert metric_by_variant(several, "output_tokens_per_s").get_xlim()[0] > 4000.0
+
+
 def test_a_metric_that_nobody_has_is_refused():
     """A slip in a name would draw an empty figure."""
     with pytest.raises(KeyError):

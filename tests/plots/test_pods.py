@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sim.plots import kv_usage_over_time, load_over_time
-from sim.plots.pods import MOST_LINES, polled
+from sim.plots.pods import MOST_LINES, panel_in, polled
 from tests.plots.tables import check_readable, legend_of, line, polls, words
 
 
@@ -42,6 +42,18 @@ def test_many_pods_are_rows_of_a_heat_map():
     assert "requests in flight" in ax.figure.axes[1].get_ylabel()
     assert ax.images[0].norm.vmax == 63.0
     check_readable(ax.figure)
+
+
+def test_the_colours_of_a_heat_map_cover_the_window():
+    """A burst of the warm-up, which nobody measures, took most of the scale, and every other pod
+    had no name."""
+    load = [[90.0] * 10 + [float(pod)] * 20 for pod in range(8)]
+    frame = polls(load)
+    assert load_over_time(frame).images[0].norm.vmax == 90.0
+    ax = load_over_time(frame, window_s=(10.0, 30.0))
+    assert ax.images[0].norm.vmax == 7.0
+    assert panel_in([frame]) >= 8 * 0.2
+    assert panel_in([polls([[1.0] * 30])]) == 1.5
 
 
 def test_a_pod_that_was_not_polled_yet_has_no_colour():

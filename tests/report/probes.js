@@ -150,3 +150,8 @@ function deadLinks() {
     .map(each => each.getAttribute("href"))
     .filter(target => !document.getElementById(target.slice(1)));
 }
+
+function cellsOutOfSight() {
+  const cells = [...document.querySelectorAll("td, th")].filter(visible);
+  return cells.filter(each => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(each => each.textContent.trim());
+}

@@ -19,6 +19,11 @@ BAD = """<!DOCTYPE html><html><head>
 <text x="1" y="5">one</text><text x="2" y="5">two</text></svg></figure></body></html>"""
 
 
+CUT_OFF = """<!DOCTYPE html><html><head><meta name="viewport" content="width=device-width">
+</head><body><div style="overflow-x:auto"><table><tr><td>near</td>
+<td><div style="width:900px">wide</div></td><td>far</td></tr></table></div></body></html>"""
+
+
 def test_the_probes_notice_a_bad_page(browser: Browser):
     """Every test below could pass on anything."""
     browser.show(BAD, 360)
@@ -134,3 +139,13 @@ def test_long_terms_leave_room_for_what_they_mean(
         "said => said.offsetWidth / said.parentElement.offsetWidth))"
     )
     assert narrowest > 0.5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_variant_is_in_sight_on_a_phone(browser: Browser, shop_page: str, scheme: str):
+    """On 390 px the last variant, the winner, was cut off at the right edge of each table, and
+    nothing showed that the table could be moved."""
+    browser.show(shop_page, 390, scheme)
+    assert browser.ask("cellsOutOfSight") == []
+    browser.show(CUT_OFF, 390, scheme)
+    assert browser.ask("cellsOutOfSight") == ["wide", "far"]

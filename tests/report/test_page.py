@@ -7,6 +7,7 @@ import sys
 from html import unescape
 from pathlib import Path
 
+from sim.plots.style import looks
 from sim.report.page import report
 from sim.results.comparison import compare_variants
 from sim.results.shown import shown
@@ -32,7 +33,7 @@ def cells(page: str, table: str) -> dict[str, list[str]]:
     (found,) = re.findall(rf'<table class="{table}">.*?</table>', page, flags=re.DOTALL)[:1]
     return {
         unescape(head): [unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", rest)]
-        for head, rest in re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', found)
+        for head, rest in re.findall(r'<tr><th scope="row"[^>]*>(.*?)</th>(.*?)</tr>', found)
     }
 
 
@@ -196,3 +197,29 @@ def test_one_seed_each_has_no_intervals_whichever_it_is(shop: Stored):
     said = text_of(report([*first, *second]))
     assert "One run per variant, not all under the same seed." in said
     assert "± half-width" not in said
+
+
+def test_a_part_stands_below_its_whole(shop_page: str):
+    """ "reason bound" lost its indent, and looked like a figure beside the spills it is part of."""
+    assert '<th scope="row" class="below">reason bound, count</th>' in shop_page
+    assert '<th scope="row">spilled placements, %</th>' in shop_page
+
+
+def test_bars_have_the_colours_of_the_drawings(shop_page: str):
+    """All bars were of one blue, while each drawing below coloured the variants."""
+    bars = re.findall(r'class="bar" fill="(#\w+)"', shop_page)
+    assert set(bars) == {look.colour for look in looks(("a", "b", "c")).values()}
+
+
+def test_what_variants_change_is_said_without_defaults(shop_page: str):
+    """A manager read "headers [], ... maxLoadPercent null" of a table that nobody had tuned."""
+    values = re.findall(r'<td data-column="Value">(.*?)</td>', shop_page)
+    assert values == ["least-loaded", "bounded-ring, maxLoadPercent 110", "session-table"]
+
+
+def test_every_value_names_its_column(shop_page: str):
+    """On a phone a row is a block: without its column's name a value would belong to nobody."""
+    tables = re.findall(r"<tbody>.*?</tbody>", shop_page, flags=re.DOTALL)
+    assert tables
+    for cell in re.findall(r"<td[^>]*>", "".join(tables)):
+        assert 'data-column="' in cell

@@ -4,15 +4,18 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.cli.outputs import figure_format
 from sim.cli.stored import named_runs
 from sim.errors import UserError
 
 if TYPE_CHECKING:
+    from sim.plots.saving import Format
     from sim.results.stored import StoredRun
 
 DEFAULT_SLOWEST = 10
@@ -34,8 +37,19 @@ DEFAULT_SLOWEST = 10
     help="Worker processes for several runs; as many as cores when missing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Draw the mean parts of each variant, or those of each REQUEST, too: .svg, .png or .pdf.",
+)
 def command(
-    run: str, requests: tuple[int, ...], slowest: int | None, jobs: int | None, as_json: bool
+    run: str,
+    requests: tuple[int, ...],
+    slowest: int | None,
+    jobs: int | None,
+    as_json: bool,
+    plot: Path | None,
 ) -> None:
     """Say where the time to the first token went, where caches were and who decided.
 
@@ -48,11 +62,14 @@ def command(
     """
     if requests and slowest is not None:
         raise click.UsageError("--slowest lists the slowest, REQUEST says which: give only one")
+    form = plot and figure_format(plot)
     runs = _chosen(run, requests)
     number = slowest or DEFAULT_SLOWEST
     documents = _explained(runs, requests, number, jobs)
     if not requests:
         _keep_slowest(documents, number)
+    if plot and form:
+        _draw(documents, bool(requests), plot, form)
     if as_json:
         click.echo(json.dumps({"runs": documents}, indent=2, allow_nan=False))
         return
@@ -60,6 +77,31 @@ def command(
 
     folders = {each.variant: quote(str(each.path)) for each in runs}
     click.echo(one_by_one(documents) if requests else overview(documents, folders))
+
+
+def _draw(documents: list[dict[str, Any]], by_request: bool, place: Path, form: "Format") -> None:
+    """Stacked bars of the parts of TTFT, of requests or of the means over all and the slowest."""
+    import pandas as pd
+
+    from sim.explain.kinds import PARTS
+    from sim.plots.latency import ttft_parts
+    from sim.plots.saving import as_bytes
+    from sim.plots.style import figure_of
+    from sim.results.unfinished import write_whole
+
+    bars: dict[str, dict[str, float]] = {}
+    for each in documents:
+        name = each["variant"] or each["scenario"]
+        if by_request:
+            bars |= {f"request {one['request_id']}": one["parts_s"] for one in each["requests"]}
+        elif each["all"]["parts_s"]:
+            bars[f"{name}, all"] = each["all"]["parts_s"]
+            bars[f"{name}, slowest 5 %"] = each["slowest_5_percent"]["parts_s"]
+    names = [part.name for part in PARTS]
+    frame = pd.DataFrame.from_dict(bars, orient="index", columns=names)
+    axes = ttft_parts(frame, names=[part.label for part in PARTS])
+    write_whole(place, as_bytes(figure_of(axes), form))
+    click.echo(f"drawn: {place}", err=True)
 
 
 def _keep_slowest(documents: list[dict[str, Any]], number: int) -> None:

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from sim.cli.outputs import FIGURE_FORMATS
 from sim.cli.stored import DEFAULT_STORE, named_runs
 from sim.errors import UserError
 from sim.plots.names import FIGURES
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from sim.plots.catalogue import Kind
     from sim.plots.material import Material
     from sim.plots.saving import Format
     from sim.results.stored import StoredRun
 
-FORMATS: Final = ("svg", "png", "pdf")
 DEFAULT_FOLDER: Final = DEFAULT_STORE.with_name("plots")
 NARROWEST_IN, WIDEST_IN = 4.0, 20.0
 
@@ -46,7 +48,7 @@ def _finite(_: click.Context, option: click.Parameter, width: float) -> float:
 )
 @click.option(
     *("--format", "form"),
-    type=click.Choice(FORMATS),
+    type=click.Choice(FIGURE_FORMATS),
     help="File format; svg when missing, or what the name of the file says.",
 )
 @click.option(
@@ -73,7 +75,8 @@ def command(
 
     RUN is a folder of results, or the name of a scenario that has been run:
     quickstart, quickstart/bounded-ring, quickstart/bounded-ring/seed-1. All
-    runs together are the variants and seeds of one scenario.
+    runs together are the variants and seeds of one scenario. The folder of a
+    sweep is drawn as its headline figures over what it swept.
     """
     if as_list:
         _print_list(as_json)
@@ -81,6 +84,15 @@ def command(
     if not runs:
         raise click.UsageError("which runs? podsim plot RUN, for instance podsim plot quickstart")
     folder, file, form = _place(out, form, len(figures))
+    swept = _sweep_table(runs)
+    if swept is not None:
+        if figures or file:
+            raise click.UsageError(
+                "of a sweep all figures are drawn: give neither --figure nor a file"
+            )
+        folder = folder or DEFAULT_FOLDER / swept.parent.name
+        _print_written(_write(_drawn_sweep(swept, width), form, None, folder), as_json)
+        return
     found = _of_one_scenario(runs)
     from sim.plots.catalogue import CATALOGUE, telling
     from sim.plots.material import Material
@@ -89,7 +101,11 @@ def command(
     kinds = [CATALOGUE[name] for name in dict.fromkeys(figures)] or telling(material)
     _refuse_the_mute(kinds, material)
     folder = folder or DEFAULT_FOLDER / _folder_name(found[0])
-    written = _written(kinds, material, width, form, file, folder)
+    drawn = {kind.name: kind.draw(material, width) for kind in kinds}
+    _print_written(_write(drawn, form, file, folder), as_json)
+
+
+def _print_written(written: dict[str, Path], as_json: bool) -> None:
     if as_json:
         listed = [{"figure": name, "path": path.as_posix()} for name, path in written.items()]
         click.echo(json.dumps(listed, indent=2))
@@ -114,7 +130,7 @@ def _place(
     suffix = "" if out is None else out.suffix.lower().removeprefix(".")
     if out is None or not suffix or out.is_dir():
         return out, None, form or "svg"
-    if suffix not in FORMATS:
+    if suffix not in FIGURE_FORMATS:
         raise click.UsageError(
             f"{out}: no figure is a .{suffix}: give a file ending in .svg, .png or .pdf, or a "
             "folder, which must be there already if its name has a dot"
@@ -154,21 +170,52 @@ def _refuse_the_mute(kinds: "list[Kind]", material: "Material") -> None:
         )
 
 
-def _written(
-    kinds: "list[Kind]",
-    material: "Material",
-    width_in: float,
-    form: "Format",
-    file: Path | None,
-    folder: Path,
+def _sweep_table(names: tuple[str, ...]) -> Path | None:
+    """The table of a sweep, if that is what is meant: its folder, or the file itself."""
+    from sim.sweep.kept import TABLE
+
+    for place in (Path(names[0]), Path(names[0]) / TABLE):
+        if len(names) == 1 and place.name == TABLE and place.is_file():
+            return place
+    return None
+
+
+def _drawn_sweep(place: Path, width_in: float) -> "dict[str, Figure]":
+    """The headline figures of a sweep over its parameter, by metric; of two the second is the line.
+
+    Raises ``UserError`` for a table that has more to show than a figure can.
+    """
+    from sim.plots.comparison import HEADLINES, sweep_lines
+    from sim.plots.style import figure_of, own_axes
+    from sim.sweep.table import read
+
+    frame = read(place.parent)
+    columns = list(frame.columns)
+    swept = columns[columns.index("point") + 1 : columns.index("variant")]
+    lines = [name for name in ("variant", *swept[1:]) if frame[name].nunique() > 1]
+    if not swept or len(lines) > 1:
+        raise UserError(
+            f"{place}: more was swept than a figure can show ({', '.join(swept)} and variants); "
+            "choose rows in Python, for sim.plots.sweep_lines(sim.sweep.read(folder), x, metric)"
+        )
+    told = [key for key in HEADLINES if key in frame and frame[key].notna().any()]
+    by = lines[0] if lines else None
+    return {
+        key: figure_of(sweep_lines(frame, swept[0], key, by=by, ax=own_axes(width_in)))
+        for key in told
+    }
+
+
+def _write(
+    drawn: "dict[str, Figure]", form: "Format", file: Path | None, folder: Path
 ) -> dict[str, Path]:
-    """Draw and write each figure; an existing file is replaced as a whole."""
+    """Write each figure; an existing file is replaced as a whole."""
     from sim.plots.saving import as_bytes
     from sim.results.unfinished import write_whole
 
-    drawn = {kind.name: as_bytes(kind.draw(material, width_in), form) for kind in kinds}
-    written = {name: file or folder / f"{name}.{form}" for name in drawn}
+    content = {name: as_bytes(figure, form) for name, figure in drawn.items()}
+    written = {name: file or folder / f"{name}.{form}" for name in content}
     for name, path in written.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, drawn[name])
+        write_whole(path, content[name])
     return written
