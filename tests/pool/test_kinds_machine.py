@@ -124,9 +124,8 @@ class AnyKind(Whatever):
         clients, events = self.desk.clients, self.desk.events
         assert all(client.outcome for client in clients)
         assert all(row.end_s is not None and row.result for row in events)
-        told = [
-            entry for client in clients for entry in client.log if entry[1] != "pool_queue_full"
-        ]
+        at_once = ("pool_queue_full", "concurrency_limit")
+        told = [entry for client in clients for entry in client.log if entry[1] not in at_once]
         left = sum(client.outcome == "gone" and client.left_a_hold for client in clients)
         assert len(self.desk.rows("hold")) == len(told) + left
         for row in self.desk.rows("swap"):
@@ -141,8 +140,16 @@ class LlamaSwapMachine(AnyKind):
         options=llama_swap,
         kinds=groups,
         homes=st.lists(st.sampled_from(["x", "y", None]), min_size=3, max_size=3),
+        matrix=st.sampled_from([None, None, "a & b | c", "a & (b | c)", "(a | b) & c"]),
     )
-    def start(self, times: Any, parallel: Any, options: Any, kinds: Any, homes: Any) -> None:
+    def start(
+        self, times: Any, parallel: Any, options: Any, kinds: Any, homes: Any, matrix: Any
+    ) -> None:
+        if matrix is not None:
+            costs = {"a": 2, "b": 3}
+            written = {"evictCosts": costs, "sets": {"s": matrix}}
+            self.begin(times, parallel, kind="llama-swap", matrix=written, **options)
+            return
         written = {}
         for group, settings in kinds.items():
             inside = tuple(m for m, home in zip(MEMBERS, homes, strict=True) if home == group)
@@ -155,9 +162,10 @@ class LlamaSwapMachine(AnyKind):
         """Those that unload each other are never there together; nobody waits for nothing."""
         pool = self.desk.pool
         for one, other in combinations([pod.name for pod in self.there()], 2):
-            assert not (pool._spec.unloads(one, other) and pool._spec.unloads(other, one))
+            assert not (pool._evicts(one, (other,)) and pool._evicts(other, (one,)))
         for member, counts in pool._attempts.counts.items():
-            assert counts.in_flight <= pool._spec.members[member].concurrency_limit
+            limit = pool._spec.members[member].concurrency_limit
+            assert counts.in_flight + counts.waiting <= limit
         busy = any(counts.in_flight for counts in pool._attempts.counts.values())
         assert not pool._attempts.waiting_count or busy or pool._active
 
