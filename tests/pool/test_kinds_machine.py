@@ -47,7 +47,12 @@ ollama = st.fixed_dictionaries(
         "members": st.fixed_dictionaries(
             dict.fromkeys(
                 MEMBERS,
-                st.fixed_dictionaries({"memory": st.sampled_from([5.1 * GB, 7.3 * GB, 20 * GB])}),
+                st.fixed_dictionaries(
+                    {
+                        "memory": st.sampled_from([5.1 * GB, 7.3 * GB, 20 * GB]),
+                        "numCtx": st.just(4096),
+                    }
+                ),
             )
         ),
     }
@@ -83,13 +88,21 @@ class AnyKind(Whatever):
         service_s=st.sampled_from([0.0, 0.1, 0.3, 1.1, 6.0]),
         patience_s=st.one_of(st.none(), steps_s),
         times=st.integers(1, 3),
+        num_ctx=st.sampled_from([None, None, 4096, 8192]),
     )
     def ask(
-        self, wanted: list[str], service_s: float, patience_s: float | None, times: int
+        self,
+        wanted: list[str],
+        service_s: float,
+        patience_s: float | None,
+        times: int,
+        num_ctx: int | None,
     ) -> None:
         leaves_s = None if patience_s is None else self.now_s + patience_s
         for _ in range(times):
-            self.desk.ask(self.now_s, *wanted, service_s=service_s, leaves_s=leaves_s)
+            self.desk.ask(
+                self.now_s, *wanted, service_s=service_s, leaves_s=leaves_s, num_ctx=num_ctx
+            )
 
     @property
     def attempts(self) -> Any:
@@ -191,6 +204,10 @@ class OllamaMachine(AnyKind):
         assert sum(runner.state is State.LOADING for runner in pool._runners.values()) <= 1
         for counts in pool._attempts.counts.values():
             assert counts.in_flight <= spec.num_parallel
+        for client in self.desk.clients:
+            if client.job is not None and not client.job.result and not client.outcome:
+                asked = client.request.num_ctx or 4096
+                assert pool._loaded_ctx[client.member] == asked
         queued = pool._attempts.waiting_count - (pool._turn is not None)
         assert queued <= max(spec.max_queue, 0)
         for activation in pool._attempts.waiting:

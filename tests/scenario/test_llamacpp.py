@@ -29,7 +29,7 @@ def test_the_defaults_are_those_of_llama_server(loaded: Loaded) -> None:
     """Somebody who copies a command line would simulate another one."""
     (scenario,) = loaded(written("ctxSize: 32768, cacheRam: 0")).variants
     spec = scenario.engines["small"]
-    assert (spec.slots, spec.kv_unified, spec.slot_tokens()) == (4, True, 32_768)
+    assert (spec.slots, spec.kv_unified, spec.context_tokens()) == (4, True, 32_768)
     assert (spec.batch_size, spec.ubatch_size) == (2048, 512)
     assert (spec.slot_prompt_similarity, spec.cache_prompt, spec.cache_idle_slots) == (
         0.1,
@@ -43,7 +43,7 @@ def test_slots_share_the_context_unless_it_is_unified(loaded: Loaded) -> None:
     """Prompts would be accepted that no slot can hold, or refused that one can."""
     (scenario,) = loaded(written("ctxSize: 32768, parallel: 3, cacheRam: 0")).variants
     spec = scenario.engines["small"]
-    assert (spec.kv_unified, spec.kv_tokens(), spec.slot_tokens()) == (False, 32_768, 10_922)
+    assert (spec.kv_unified, spec.kv_tokens(), spec.context_tokens()) == (False, 32_768, 10_922)
     assert server(ctx_size=32_768, parallel=3, kv_unified=True).slots == 3
 
 

@@ -146,8 +146,8 @@ class LlamaCpp(Engine):
         """A ctxSize that does not fit: llama-server may leave layers or KV on the host."""
         return [] if self.kv_derived else footprint.overcommitment(self, "ctxSize")
 
-    def slot_tokens(self) -> int:
-        """Tokens of context of one slot."""
+    def context_tokens(self) -> int:
+        """Tokens of context of one slot; see ``Engine``."""
         return self._share(self.kv_tokens())
 
     def host_tokens(self) -> float:
