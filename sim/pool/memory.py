@@ -63,7 +63,9 @@ class Memory:
         self._taken[self._number] = self._bytes_of[member]
 
     def leave(self, member: str, since_s: float, at_once: bool = False) -> None:
-        """It is gone; it has been on its way out since ``since_s``. Free ``at_once``, or in time."""
+        """It is gone, and has been on its way out since ``since_s``; its memory may be free
+        ``at_once``.
+        """
         lease, now_s = self._leases.pop(member), self._kernel.now_s
         if at_once or self._recovery_s == 0:
             del self._taken[lease]

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from sim.errors import Fault
 from sim.kernel import instant
@@ -51,8 +51,7 @@ class Row(Model):
     It arrives at ``arrival`` from the start of the run, or ``think`` after
     the end of the row before it in its session. ``cancel`` is when the client
     leaves, from the arrival. The lower the ``priority``, the more urgent it
-    is. ``numCtx`` is the context that its model is to be loaded with (Ollama).
-    Rows of a session are its turns; a row without one has no session key.
+    is. Rows of a session are its turns; a row without one has no session key.
     The first ``sharedTokens`` are those of every other row with this
     ``sharedPrefix``; a later prompt of a session repeats the text so far, or
     its first ``keptTokens`` when given.
@@ -71,7 +70,9 @@ class Row(Model):
     model: Label | None = None
     cancel: PositiveDuration | None = None
     priority: Priority | None = None
-    num_ctx: PositiveTokens | None = None
+    num_ctx: PositiveTokens | None = Field(
+        default=None, description="Context that its model is to be loaded with, for Ollama."
+    )
 
     @rule
     def _comes_at_some_time(self) -> Iterator[Problem]:

@@ -47,6 +47,19 @@ def test_slots_share_the_context_unless_it_is_unified(loaded: Loaded) -> None:
     assert server(ctx_size=32_768, parallel=3, kv_unified=True).slots == 3
 
 
+def test_a_slot_may_have_less_than_the_pool() -> None:
+    """ggml-org/llama.cpp#24124: the limit would be taken for the size of the pool, or without
+    ctxSize the pool not be as large as its slots may be together."""
+    slots = {"parallel": 4, "kv_unified": True, "cache_ram": 0.0}
+    half = server(ctx_size=200_000, kv_unified_per_slot=50_000, **slots)
+    assert (half.kv_tokens(), half.context_tokens()) == (200_000, 50_000)
+    alone = server(kv_unified_per_slot=8192, cache_ram=0.0)
+    assert (alone.slots, alone.kv_tokens(), alone.context_tokens()) == (4, 32_768, 8192)
+    assert not alone.kv_derived
+    loose = server(ctx_size=1000, kv_unified_per_slot=8192, cache_ram=0.0)
+    assert loose.context_tokens() == 1000
+
+
 def test_host_memory_is_counted_in_tokens_of_kv() -> None:
     """cacheRam would hold more or fewer contexts than its bytes do."""
     assert server(ctx_size=8, model="gpt-oss-20b").host_tokens() == 8 * GIB / 24_576
@@ -68,6 +81,14 @@ def test_the_context_follows_from_the_hardware() -> None:
     ("keys", "fault"),
     [
         ("parallel: 2", "engines.small: the KV capacity is unknown: give ctxSize, or both gpu and"),
+        (
+            "kvUnifiedPerSlot: 1, cacheRam: 0",
+            "engines.small.kvUnifiedPerSlot: must be at least 2; got 1",
+        ),
+        (
+            "kvUnifiedPerSlot: 4k",
+            "engines.small.cacheRam: the tokens that cacheRam holds are unknown: give",
+        ),
         ("ctxSize: 8", "engines.small.cacheRam: the tokens that cacheRam holds are unknown: give"),
         ("ctxSize: 7, parallel: 4, cacheRam: 0", "engines.small.ctxSize: must be at least 8 for 4"),
         ("ctxSize: 1, cacheRam: 0", "engines.small.ctxSize: must be at least 2 for 4 slots; got 1"),
