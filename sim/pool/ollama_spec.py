@@ -1,10 +1,11 @@
 """The settings of a pool of kind ``ollama``; the names are those of its variables OLLAMA_*."""
 
+import re
 from collections.abc import Iterator, Mapping
 from math import fsum, inf
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario.catalog import GIB
@@ -24,6 +25,18 @@ from sim.scenario.swap import Member
 
 MAX_REQUESTS: Final = 1_000_000
 MAX_MODELS: Final = 1000
+NEGATIVE: Final = re.compile(r"-\d+(\.\d+)?(ms|s|m|h)?")
+
+
+def _for_ever(value: Any) -> Any:
+    return None if NEGATIVE.fullmatch(str(value)) else value
+
+
+KeepAlive: TypeAlias = Annotated[
+    Duration | None,
+    BeforeValidator(_for_ever, json_schema_input_type=Duration | Literal[-1] | None),
+]
+"""Seconds of idleness, None for ever, which Ollama says by a negative number or duration."""
 
 
 class OllamaMember(Member):
@@ -34,10 +47,10 @@ class OllamaMember(Member):
         description="Bytes that it takes while it is loaded; weights, KV cache and workspace of "
         "its engine when missing.",
     )
-    keep_alive: Duration | None = Field(
+    keep_alive: KeepAlive = Field(
         default=None,
-        description="Idle time after which it is unloaded; 0 at once, null never, that of the "
-        "pool when missing.",
+        description="Idle time after which it is unloaded; 0 at once, null or -1 never, that of "
+        "the pool when missing.",
     )
     num_ctx: PositiveTokens | None = Field(
         default=None,
@@ -74,10 +87,9 @@ class OllamaPool(Pool):
     num_parallel: Annotated[int, whole(1, MAX_REQUESTS)] = Field(
         default=1, description="Requests in flight per member; others wait."
     )
-    keep_alive: Duration | None = Field(
+    keep_alive: KeepAlive = Field(
         default=300.0,
-        description="Idle time after which a member is unloaded; 0 at once, null never (Ollama's "
-        "-1).",
+        description="Idle time after which a member is unloaded; 0 at once, null or -1 never.",
     )
     load_timeout: PositiveDuration = Field(
         default=300.0, description="A load that takes longer fails at that time."

@@ -218,10 +218,12 @@ def test_as_many_models_as_may_be() -> None:
         (300, [(0, "load"), (10, "ready"), (312, "stop")]),
         (0, [(0, "load"), (10, "ready"), (12, "stop")]),
         (None, [(0, "load"), (10, "ready")]),
+        (-1, [(0, "load"), (10, "ready")]),
+        ("-1m", [(0, "load"), (10, "ready")]),
     ],
 )
-def test_keep_alive(keep_alive: float | None, log: list[tuple[float, str]]) -> None:
-    """0 would keep a member, null unload it, or the time begin with the load."""
+def test_keep_alive(keep_alive: float | str | None, log: list[tuple[float, str]]) -> None:
+    """0 would keep a member, null or Ollama's own -1 unload it, or the time begin with the load."""
     one = desk(keepAlive=keep_alive)
     one.ask(0, "a")
     one.run(5000)

@@ -193,7 +193,7 @@ def test_if_idle_is_taken_where_something_is(loaded: Loaded, kind: str) -> None:
         ("ollama", "numParallel", "0"),
         ("ollama", "maxLoadedModels", "0"),
         ("ollama", "loadTimeout", "0"),
-        ("ollama", "keepAlive", "-1"),
+        ("ollama", "keepAlive", "-1 hour"),
         ("fair", "minServed", "-1"),
         ("fair", "minResidency", "-1s"),
     ],
