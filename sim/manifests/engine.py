@@ -48,7 +48,7 @@ class Engine:
         unified = self.settings.get("kvUnified")
         if self.kind == "vllm":
             return tokens
-        if slots is not None and (unified is None or not unified.value):
+        if slots is not None and slots.value and (unified is None or not unified.value):
             tokens //= int(slots.value)
         most = self.settings.get("kvUnifiedPerSlot")
         return tokens if most is None else min(tokens, int(most.value))
