@@ -71,6 +71,20 @@ def test_what_is_free_is_counted_anew_after_each_eviction() -> None:
     assert [name for name in "abc" if one.pods[name].ready] == ["c"]
 
 
+@pytest.mark.parametrize(("total", "gone"), [(10, ["a"]), (8, ["a", "c"])])
+def test_keep_alive_for_ever_does_not_protect_from_eviction(total: int, gone: list[str]) -> None:
+    """ollama/ollama#4681: a model of keep_alive -1 would stay though another one needs the room.
+
+    Without a there are 8 GB or 6 free beside c, of which b needs 5: in the
+    second case more than four fifths, so that c goes as well.
+    """
+    sizes = {"a": 5, "b": 5, "c": 2}
+    one = desk(sizes=sizes, memory=total * GB, keepAlive=-1, initial=("a", "c"))
+    one.ask(0, "b")
+    one.run(1000)
+    assert [name for name in "ac" if not one.pods[name].ready] == gone
+
+
 def test_another_context_loads_a_model_again() -> None:
     """ollama/ollama#18129: the model would serve a context that it was not loaded with.
 
