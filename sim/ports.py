@@ -254,8 +254,8 @@ class PoolContext:
     """What a pool is given: the clock, where rows go, its random streams, its members.
 
     ``processes`` and ``unload_s`` and ``load_s`` (how long it takes when it
-    works) are by member, in the order of the scenario, ``resident_bytes`` too
-    where the pool asks for it. ``header_timeout_s`` is the proxy's, infinite for
+    works) are by member, in the order of the scenario, ``resident_bytes`` and
+    ``contexts`` too where the pool asks for them. ``header_timeout_s`` is the proxy's, infinite for
     none.
     """
 
@@ -267,6 +267,7 @@ class PoolContext:
     load_s: Mapping[str, float]
     header_timeout_s: float
     resident_bytes: Mapping[str, float]
+    contexts: Mapping[str, int]
 
 
 class ProxyPort(Protocol):

@@ -137,6 +137,7 @@ class Request:
     max_output_tokens: int | None = None
     closes_session: bool = False
     priority: int = 0
+    num_ctx: int | None = None  # context that the model is to be loaded with; for Ollama
     patience_s: float = inf  # when its user leaves, from its arrival; the workload's may be shorter
     due_s: float | None = None  # when its client sent it, if it then waited for the end of a step
     # filled in by the proxy; a client that tries again sends the same request

@@ -33,6 +33,7 @@ class SlotSettings:
     ctx_size: int
     parallel: int = 4
     kv_unified: bool = False
+    kv_unified_per_slot: int | None = None
     batch_size: int = 2048
     ubatch_size: int = 512
     slot_prompt_similarity: float = 0.1
@@ -42,7 +43,8 @@ class SlotSettings:
 
     @property
     def slot_tokens(self) -> int:
-        return self.ctx_size if self.kv_unified else self.ctx_size // self.parallel
+        share = self.ctx_size if self.kv_unified else self.ctx_size // self.parallel
+        return min(share, self.kv_unified_per_slot or share)
 
 
 @dataclass

@@ -113,9 +113,9 @@ def _engines(site: Site, backend: str, replica: int) -> list[PodPort]:
 
 def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
     scenario = site.scenario
+    engines = engines_of(scenario, spec)
     times = {
-        member: swap_times(settings, scenario.engines[scenario.backends[member].engine])
-        for member, settings in spec.members.items()
+        member: swap_times(settings, engines[member]) for member, settings in spec.members.items()
     }
     context = PoolContext(
         kernel=site.kernel,
@@ -125,7 +125,8 @@ def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
         unload_s={member: each.unload_s for member, each in times.items()},
         load_s={member: each.load_s for member, each in times.items()},
         header_timeout_s=scenario.router.proxy.response_header_timeout or inf,
-        resident_bytes=spec.resident_bytes(engines_of(scenario, spec)),
+        resident_bytes=spec.resident_bytes(engines),
+        contexts=spec.contexts(engines),
     )
     pool: PoolPort = site.families.pools[spec.kind].implementation(name, spec, context)
     return pool

@@ -120,5 +120,6 @@ class _Lines:
             "model": model if model != (spec.model or "") else None,
             "priority": priority if priority != spec.priority else None,
             "max_output_tokens": request.max_output_tokens,
+            "num_ctx": request.num_ctx if request.num_ctx != spec.num_ctx else None,
             "patience_s": patience_s if patience_s < float("inf") else None,
         }

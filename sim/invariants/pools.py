@@ -19,7 +19,6 @@ RESULTS: Final = {
         PoolError.SWAP_DEADLINE,
         PoolError.SWAP_FAILED,
         PoolError.QUEUE_FULL,
-        PoolError.CONCURRENCY_LIMIT,
         PoolError.PROXY_RESTART,
     ),
     "skip": (PoolError.INCUMBENT_BUSY,),

@@ -46,9 +46,12 @@ class Engine:
         tokens = int(self.settings[key].value)
         slots = self.settings.get("parallel")
         unified = self.settings.get("kvUnified")
-        if self.kind == "vllm" or slots is None or (unified is not None and unified.value):
+        if self.kind == "vllm":
             return tokens
-        return tokens // int(slots.value)
+        if slots is not None and slots.value and (unified is None or not unified.value):
+            tokens //= int(slots.value)
+        most = self.settings.get("kvUnifiedPerSlot")
+        return tokens if most is None else min(tokens, int(most.value))
 
     def block(self) -> Block:
         """The block under ``engines``."""

@@ -176,6 +176,7 @@ LLAMACPP: Final[Mapping[str, Option]] = {
     "np": Option("parallel", _slots),
     "kv-unified": Option("kvUnified", _on, switch=True),
     "kvu": Option("kvUnified", _on, switch=True),
+    "kv-unified-per-slot": Option("kvUnifiedPerSlot", _positive),
     "no-kv-unified": Option("kvUnified", _off, switch=True),
     "batch-size": Option("batchSize", _positive),
     "b": Option("batchSize", _positive),

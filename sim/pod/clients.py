@@ -27,6 +27,13 @@ class Clients:
             return None
         return self._intake.take(prompt_tokens)
 
+    def turn_away(self, attempt: Attempt, now_s: float) -> bool:
+        """Refuse ``attempt`` before anybody has read its prompt, if there is no room for any."""
+        refusal = self._intake.overflow()
+        if refusal is not None:
+            attempt.end(Status.REJECTED, now_s, *refusal)
+        return refusal is not None
+
     def add(self, sequence: Sequence) -> None:
         """It is in the engine."""
         self._sequences[sequence.attempt] = sequence

@@ -16,6 +16,9 @@ class FrontedPod:
     A request costs ``perRequest`` and ``perPromptToken`` for each token of its
     prompt, cached or not: text is tokenised and hashed before anything can be
     found. Until then the engine, its metrics included, does not know of it.
+    Where it has as many requests as it may, one more is refused before that; of
+    a burst each is looked at when nobody of it counts yet, and again when it is
+    tokenised (vllm-project/vllm#58192).
     """
 
     def __init__(self, pod: PodPort, front_end: FrontEnd, kernel: Kernel) -> None:
@@ -28,6 +31,9 @@ class FrontedPod:
 
     def submit(self, attempt: Attempt) -> None:
         """Take an attempt; the engine gets it when the prompt is tokenised, and may refuse it."""
+        ask: Callable[[Attempt], bool] | None = getattr(self._pod, "turns_away", None)
+        if ask is not None and ask(attempt):
+            return
         tokens = attempt.request.prompt.tokens
         takes_s = self._front_end.per_request + self._front_end.per_prompt_token * tokens
         self._inside[attempt] = None

@@ -31,6 +31,10 @@ class Intake:
         """
         if prompt_tokens > self._longest_prompt:
             return HttpStatus.BAD_REQUEST, Reason.PROMPT_TOO_LONG
+        return self.overflow()
+
+    def overflow(self) -> tuple[int, str] | None:
+        """The same of any request, whatever its prompt: whether as much is there as may be."""
         requests, tokens = self._most_requests, self._most_tokens
         if requests is not None and self._requests >= requests:
             return HttpStatus.UNAVAILABLE, Reason.QUEUE_FULL

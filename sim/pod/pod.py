@@ -52,6 +52,10 @@ class Pod:
             clients.add(self._scheduler.enqueue(attempt, limit))
             self._lockstep.arrived()
 
+    def turns_away(self, attempt: Attempt) -> bool:
+        """Whether ``attempt`` is refused before its prompt is read; see ``FrontedPod``."""
+        return self._clients.turn_away(attempt, self._kernel.now_s)
+
     def cancel(self, attempt: Attempt) -> None:
         """Forget an attempt whose client has left."""
         self._core.leave(self._clients.remove(attempt))

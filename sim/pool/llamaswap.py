@@ -3,6 +3,8 @@
 So ``A B C A B C`` becomes ``A A B B C C``. Nothing bounds how long the ones for
 another model are passed, how many are queued, or how long they are held: that
 is up to clients (policies, "llama-swap"; ``internal/router/scheduler/fifo.go``).
+How many there may be for one member is decided when a request comes: those who
+wait for it count as those in flight do (mostlygeek/llama-swap#889).
 """
 
 from dataclasses import dataclass
@@ -45,10 +47,7 @@ class LlamaSwap:
         self._events = context.events
         self._plans = LoadPlans(name, spec.health_checked(), context.load_s, context.streams)
         self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
-        self._unloads = {
-            member: tuple(other for other in spec.members if spec.unloads(member, other))
-            for member in spec.members
-        }
+        self._evicts = spec.evicts()
         self._attempts = Attempts(name, context.kernel, context.events, spec.members)
         self._rounds = Rounds(self._attempts.waits, self._act)
         self._active: dict[str, _Swap] = {}  # by target
@@ -65,7 +64,12 @@ class LlamaSwap:
             self._watch(member)
 
     def join(self, activation: Activation) -> None:
-        """Serve, queue, or start a swap; the hold has no end."""
+        """Serve, queue, or start a swap; the hold has no end. One too many is refused at once."""
+        member = activation.member
+        counts = self._attempts.counts[member]
+        if counts.waiting + counts.in_flight >= self._spec.members[member].concurrency_limit:
+            activation.refused(PoolError.CONCURRENCY_LIMIT)
+            return
         self._attempts.hold(activation)
         self._attempts.open_row(activation)
         self._rounds.run([activation], self._in_order)
@@ -130,7 +134,7 @@ class LlamaSwap:
             return
         if member in self._active:
             return  # one swap serves all who ask for it
-        evicted = tuple(other for other in self._unloads[member] if self._is_there(other))
+        evicted = self._evicts(member, tuple(filter(self._is_there, self._spec.members)))
         if self._collides(member, evicted):
             return
         if not evicted and self._runners[member].ready:
@@ -151,10 +155,6 @@ class LlamaSwap:
     def _grant(self, activation: Activation) -> None:
         member = activation.member
         self._served.pop(activation, None)
-        if self._in_flight(member) >= self._spec.members[member].concurrency_limit:
-            self._attempts.stop_waiting(activation, PoolError.CONCURRENCY_LIMIT)
-            activation.refused(PoolError.CONCURRENCY_LIMIT)
-            return
         self._idleness.end(member)
         self._attempts.take_off(activation)
         activation.granted()

@@ -1,11 +1,13 @@
 """The settings of a pool of kind ``llama-swap``; the names and defaults are llama-swap's."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import permutations
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from sim.pool.matrix import Matrix, evicted
 from sim.scenario.fields import (
     DURATION,
     MAX_DURATION_S,
@@ -16,7 +18,7 @@ from sim.scenario.fields import (
     whole,
 )
 from sim.scenario.pool import Pool, Priority, strangers
-from sim.scenario.rules import Problem, known, rule, usable
+from sim.scenario.rules import Problem, Unusable, known, rule, usable
 from sim.scenario.swap import Member
 
 LEAST_HEALTH_CHECK_S: Final = 15.0
@@ -32,6 +34,9 @@ IdleTime: TypeAlias = Annotated[
 ]
 """Seconds of idleness after which a member is unloaded; 0 never."""
 
+Evicts: TypeAlias = Callable[[str, tuple[str, ...]], tuple[str, ...]]
+"""Of those that are there, who must go for a member."""
+
 
 class LlamaSwapMember(Member):
     """A model of llama-swap."""
@@ -41,7 +46,8 @@ class LlamaSwapMember(Member):
         description="Idle time after which it is unloaded; 0 never, globalTTL when missing.",
     )
     concurrency_limit: Annotated[int, whole(1, MAX_CONCURRENCY)] = Field(
-        default=10, description="Requests in flight; what is granted beyond gets 429."
+        default=10,
+        description="Requests that wait or are in flight; one more gets 429 when it comes.",
     )
     priority: Priority = Field(
         default=0, description="Those who are queued for a member of a higher one go first."
@@ -74,6 +80,9 @@ class LlamaSwapPool(Pool):
     groups: dict[Name, Group] = Field(
         default={},
         description="Groups by name; members that are in none form one with swap and exclusive.",
+    )
+    matrix: Matrix | None = Field(
+        default=None, description="Instead of groups: sets of members that may be loaded together."
     )
     initial: tuple[Name, ...] = Field(
         default=(), description="Members that are ready at the start; none when missing."
@@ -117,20 +126,43 @@ class LlamaSwapPool(Pool):
     @property
     def exclusive(self) -> bool:
         """Whether each member unloads every other."""
-        pairs = permutations(self.members, 2)
-        return all(self.unloads(target, other) for target, other in pairs)
+        evicts = self.evicts()
+        return all(evicts(target, (other,)) for target, other in permutations(self.members, 2))
 
-    def unloads(self, target: str, other: str) -> bool:
-        """Whether loading ``target`` unloads ``other``.
+    def evicts(self) -> Evicts:
+        """Says who of those that are there must go before a member is loaded.
 
         A member of a group that is not exclusive leaves those of an exclusive
         one where they are: so does llama-swap.
         """
+        if self.matrix is not None:
+            together, problems = self.matrix.together(self.members)
+            if problems:
+                raise Unusable
+            return partial(evicted, together=together, costs=self.matrix.costs())
         groups = self.group_of
-        mine, its = groups[target], groups[other]
-        if target == other:
-            return False
-        return mine.swap if mine is its else mine.exclusive and not its.persistent
+
+        def by_groups(target: str, there: tuple[str, ...]) -> tuple[str, ...]:
+            mine = groups[target]
+            others = ((name, groups[name]) for name in there if name != target)
+            return tuple(
+                name
+                for name, its in others
+                if (mine.swap if mine is its else mine.exclusive and not its.persistent)
+            )
+
+        return by_groups
+
+    @rule
+    def _has_groups_or_a_matrix(self) -> Iterator[Problem]:
+        if self.matrix is not None and self.groups:
+            yield "groups", "not beside matrix, which says itself who may be loaded together"
+
+    @rule
+    def _has_a_matrix_of_its_members(self) -> Iterator[Problem]:
+        if self.matrix is not None:
+            for key, message in self.matrix.together(self.members)[1]:
+                yield f"matrix.{key}", message
 
     @rule
     def _groups_have_members(self) -> Iterator[Problem]:
@@ -155,9 +187,12 @@ class LlamaSwapPool(Pool):
     def _begins_with_some_that_go_together(self) -> Iterator[Problem]:
         if any(name not in self.members for name in self.initial):
             return
-        for name, other in permutations(dict.fromkeys(self.initial), 2):
-            if self.unloads(name, other):
-                message = f"{name!r} and {other!r} are never loaded together: groups"
+        evicts, initial = self.evicts(), tuple(dict.fromkeys(self.initial))
+        for name in initial:
+            gone = evicts(name, tuple(other for other in initial if other != name))
+            if gone:
+                where = "groups" if self.matrix is None else "matrix"
+                message = f"{name!r} and {gone[0]!r} are never loaded together: {where}"
                 yield "initial", message
                 return
 

@@ -12,6 +12,9 @@ POLL_S: Final = 0.25
 LIMIT_S: Final = 5.0
 """How long Ollama waits for that; then it goes on as if it were."""
 
+MOST_PERCENT: Final = 80
+"""Share of what is free that a further model may need at most (``server/sched.go``, ``load``)."""
+
 
 class Memory:
     """Who has how much of ``total_bytes``.
@@ -49,8 +52,9 @@ class Memory:
         return bool(self._settling)
 
     def fits(self, member: str) -> bool:
-        """Whether there is room for ``member``."""
-        return self.taken_bytes + self._bytes_of[member] <= self._total_bytes
+        """Whether there is room for ``member`` beside others, with Ollama's headroom."""
+        free_bytes = self._total_bytes - self.taken_bytes
+        return self._bytes_of[member] * 100 <= free_bytes * MOST_PERCENT
 
     def take(self, member: str) -> None:
         """It is about to be loaded, or is there."""
@@ -58,10 +62,12 @@ class Memory:
         self._leases[member] = self._number
         self._taken[self._number] = self._bytes_of[member]
 
-    def leave(self, member: str, since_s: float) -> None:
-        """It is gone; it has been on its way out since ``since_s``."""
+    def leave(self, member: str, since_s: float, at_once: bool = False) -> None:
+        """It is gone, and has been on its way out since ``since_s``; its memory may be free
+        ``at_once``.
+        """
         lease, now_s = self._leases.pop(member), self._kernel.now_s
-        if self._recovery_s == 0:
+        if at_once or self._recovery_s == 0:
             del self._taken[lease]
             self._settled(member)
             return

@@ -4,7 +4,9 @@ Those that come for a model that is loaded, or being loaded, pass; the others
 queue, and the first of them is the only one that is looked at until its model
 is ready. So ``A B C B C`` is five loads where llama-swap needs three. If there
 is no room, one model is told to end as soon as it has nobody, and the next look
-comes when one has ended (policies, "Ollama scheduler"; ``server/sched.go``).
+comes when one has ended (policies, "Ollama scheduler"; ``server/sched.go``). A
+model that is loaded with another context than a request asks for must end for
+it, too, and is loaded again (``needsReload``).
 Nothing bounds how long somebody is held: that is up to clients.
 """
 
@@ -50,6 +52,8 @@ class Ollama:
         self._plans = LoadPlans(name, spec.limited(), context.load_s, context.streams)
         self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
         self._keep_alive_s = {member: spec.keep_alive_s(member) for member in spec.members}
+        self._default_ctx = context.contexts
+        self._loaded_ctx = dict(context.contexts)  # of a member that is there
         self._memory = Memory(
             context.kernel, spec.memory, context.resident_bytes, spec.vram_recovery, self._settled
         )
@@ -71,12 +75,12 @@ class Ollama:
 
     def join(self, activation: Activation) -> None:
         """Serve, queue, or refuse; the hold has no end."""
-        if self._is_full(activation.member):
+        if self._is_full(activation):
             activation.refused(PoolError.QUEUE_FULL)
             return
         self._attempts.hold(activation)
         self._attempts.open_row(activation)
-        if not self._is_there(activation.member):
+        if self._needs_load(activation):
             self._pending[activation] = None
         self._rounds.run([activation], self._oldest_first)
 
@@ -130,20 +134,33 @@ class Ollama:
 
     # -- decisions ------------------------------------------------------------------------
 
-    def _is_full(self, member: str) -> bool:
+    def _is_full(self, activation: Activation) -> bool:
         """Whether an attempt would wait, and as many wait already as may: maxQueue.
 
         The one that is looked at has left the queue.
         """
-        if self._is_there(member):
-            at_once = self._runners[member].ready and self._has_slot(member)
-        else:
+        member = activation.member
+        if self._needs_load(activation):
             at_once = self._turn is None and not self._pending
+        else:
+            at_once = self._runners[member].ready and self._has_slot(member)
         queued = self._attempts.waiting_count - (self._turn is not None)
         return not at_once and queued >= self._spec.max_queue
 
-    def _is_there(self, member: str) -> bool:
-        return self._runners[member].state in (State.LOADING, State.READY)
+    def _needs_load(self, activation: Activation) -> bool:
+        """Whether its member is not there, or is loaded with another context than it asks for.
+
+        One that is being loaded is waited for whatever it is loaded with.
+        """
+        member = activation.member
+        state = self._runners[member].state
+        if state is State.READY:
+            return self._context(activation) != self._loaded_ctx[member]
+        return state is not State.LOADING
+
+    def _context(self, activation: Activation) -> int:
+        asked = activation.request.num_ctx
+        return self._default_ctx[activation.member] if asked is None else asked
 
     def _has_slot(self, member: str) -> bool:
         return self._attempts.counts[member].in_flight < self._spec.num_parallel
@@ -159,11 +176,15 @@ class Ollama:
         if activation in self._pending:
             if activation is not next(iter(self._pending)):
                 return
-            if not self._is_there(member):
+            if self._needs_load(activation):
                 self._take_turn(activation)
                 return
             del self._pending[activation]
             self._rounds.changed()  # there is another first one
+        elif self._needs_load(activation):  # what it has waited for has another context
+            self._pending[activation] = None
+            self._rounds.changed()
+            return
         if self._runners[member].ready and self._has_slot(member):
             self._idleness.end(member)
             self._attempts.take_off(activation)
@@ -192,6 +213,9 @@ class Ollama:
         if turn.victim is not None or ending or self._memory.settling:
             return
         member = turn.activation.member
+        if self._runners[member].ready:
+            self._evict(turn, [member])
+            return
         loaded = [name for name, runner in self._runners.items() if runner.ready]
         # An empty memory is loaded into, whatever is seen to be free there.
         if loaded and not (
@@ -202,6 +226,7 @@ class Ollama:
         turn.loading_since_s = self._kernel.now_s
         del self._pending[turn.activation]
         self._memory.take(member)
+        self._loaded_ctx[member] = self._context(turn.activation)
         self._runners[member].load()
 
     def _evict(self, turn: _Turn, loaded: list[str]) -> None:
@@ -284,7 +309,10 @@ class Ollama:
         drained_s = self._runners[member].drained_s
         if member in self._ending:
             self._ending.pop(member).unloaded(drained_s, self._kernel.now_s)
-        self._memory.leave(member, drained_s)
+        # What is reported of a reload, 5 to 6 s, has this wait in it (ollama/ollama#18129).
+        turn = self._turn
+        reloads = turn is not None and turn.victim == turn.activation.member == member
+        self._memory.leave(member, drained_s, at_once=reloads)
 
     def _settled(self, member: str) -> None:
         """The memory of ``member`` is seen to be free, or no longer waited for."""

@@ -1,10 +1,11 @@
 """The settings of a pool of kind ``ollama``; the names are those of its variables OLLAMA_*."""
 
+import re
 from collections.abc import Iterator, Mapping
 from math import fsum, inf
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario.catalog import GIB
@@ -14,6 +15,7 @@ from sim.scenario.fields import (
     Name,
     PositiveBytes,
     PositiveDuration,
+    PositiveTokens,
     whole,
 )
 from sim.scenario.footprint import resident_bytes
@@ -23,6 +25,18 @@ from sim.scenario.swap import Member
 
 MAX_REQUESTS: Final = 1_000_000
 MAX_MODELS: Final = 1000
+NEGATIVE: Final = re.compile(r"-\d+(\.\d+)?(ms|s|m|h)?")
+
+
+def _for_ever(value: Any) -> Any:
+    return None if NEGATIVE.fullmatch(str(value)) else value
+
+
+KeepAlive: TypeAlias = Annotated[
+    Duration | None,
+    BeforeValidator(_for_ever, json_schema_input_type=Duration | Literal[-1] | None),
+]
+"""Seconds of idleness, None for ever, which Ollama says by a negative number or duration."""
 
 
 class OllamaMember(Member):
@@ -33,16 +47,23 @@ class OllamaMember(Member):
         description="Bytes that it takes while it is loaded; weights, KV cache and workspace of "
         "its engine when missing.",
     )
-    keep_alive: Duration | None = Field(
+    keep_alive: KeepAlive = Field(
         default=None,
-        description="Idle time after which it is unloaded; 0 at once, null never, that of the "
-        "pool when missing.",
+        description="Idle time after which it is unloaded; 0 at once, null or -1 never, that of "
+        "the pool when missing.",
+    )
+    num_ctx: PositiveTokens | None = Field(
+        default=None,
+        description="Context that it is loaded with for a request without numCtx, as a Modelfile "
+        "or OLLAMA_CONTEXT_LENGTH says it; that of one sequence of its engine when missing.",
     )
 
 
 class OllamaPool(Pool):
     """Models in one memory, as Ollama keeps them: as many as fit, one load at a time.
 
+    Beside others a further model may need 80 % of what is free; the first one is
+    loaded in any case. A model loaded for another ``numCtx`` takes the same memory.
     Who is held is held until its client leaves.
     """
 
@@ -55,7 +76,10 @@ class OllamaPool(Pool):
         default=(), description="Members that are ready at the start; none when missing."
     )
     max_queue: Annotated[int, whole(0, MAX_REQUESTS)] = Field(
-        default=512, description="Requests that wait; others get 503 at once."
+        default=512,
+        description="Requests that wait; others get 503 at once. Those that wait for a slot of a "
+        "loaded model count, too, as ollama/ollama#7758 wants it; Ollama itself queues them "
+        "without a limit.",
     )
     max_loaded_models: Annotated[int, whole(1, MAX_MODELS)] = Field(
         default=3, description="Members loaded at a time: 3 for each GPU is Ollama's default."
@@ -63,10 +87,9 @@ class OllamaPool(Pool):
     num_parallel: Annotated[int, whole(1, MAX_REQUESTS)] = Field(
         default=1, description="Requests in flight per member; others wait."
     )
-    keep_alive: Duration | None = Field(
+    keep_alive: KeepAlive = Field(
         default=300.0,
-        description="Idle time after which a member is unloaded; 0 at once, null never (Ollama's "
-        "-1).",
+        description="Idle time after which a member is unloaded; 0 at once, null or -1 never.",
     )
     load_timeout: PositiveDuration = Field(
         default=300.0, description="A load that takes longer fails at that time."
@@ -74,7 +97,8 @@ class OllamaPool(Pool):
     vram_recovery: Duration = Field(
         default=0.5,
         description="Time from the end of an unload until the memory is seen to be free, looked "
-        "for every 250ms and for 5s at most; 0 is not waited for.",
+        "for every 250ms and for 5s at most; 0 is not waited for, nor is it when a model is loaded "
+        "again for another numCtx.",
     )
 
     @property
@@ -97,6 +121,11 @@ class OllamaPool(Pool):
         own = self.members[member]
         given = own.keep_alive if "keep_alive" in own.model_fields_set else self.keep_alive
         return inf if given is None else given
+
+    def contexts(self, engines: Mapping[str, Engine]) -> dict[str, int]:
+        """What each member is loaded with for a request that does not say it; see ``Pool``."""
+        given = {name: member.num_ctx for name, member in self.members.items()}
+        return {name: own or engines[name].context_tokens() for name, own in given.items()}
 
     def limited(self) -> dict[str, Member]:
         """The members, each with its limit to a load."""

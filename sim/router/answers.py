@@ -20,7 +20,9 @@ class Refusal(NamedTuple):
     retry_after_s: float | None = None
 
 
-CONCURRENCY_LIMIT: Final = Refusal(HttpStatus.TOO_MANY_REQUESTS, Answer.CONCURRENCY_LIMIT)
+CONCURRENCY_LIMIT: Final = Refusal(HttpStatus.TOO_MANY_REQUESTS, Answer.CONCURRENCY_LIMIT, 1.0)
+"""Of llama-swap, which asks clients to wait for a second (its ``ConcurrencyLimitError``)."""
+
 NO_ROUTE: Final = Refusal(HttpStatus.UNAVAILABLE, Answer.NO_ROUTE)
 
 

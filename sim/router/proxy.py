@@ -220,7 +220,6 @@ class Proxy:
         if error == PoolError.PROXY_RESTART:
             self._end(trip, Status.FAILED, None, Answer.PROXY_RESTART)
         elif error == PoolError.CONCURRENCY_LIMIT:
-            trip.held_until(self._kernel.now_s)
             self._refuse(trip.request, CONCURRENCY_LIMIT)
         else:
             self._passed_over(trip, error)

@@ -197,6 +197,10 @@ class Engine(Model):
         """
         raise NotImplementedError
 
+    def context_tokens(self) -> int:
+        """Tokens of KV that one sequence may have; raises as ``kv_tokens``."""
+        return self.kv_tokens()
+
     @property
     def kv_derived(self) -> bool:
         """Whether the KV capacity follows from gpu and model."""

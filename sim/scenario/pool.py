@@ -80,6 +80,10 @@ class Pool(Model):
         """
         return {}
 
+    def contexts(self, engines: Mapping[str, Engine]) -> dict[str, int]:
+        """Tokens of context that each member is loaded with, where requests may ask for others."""
+        return {}
+
     def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
         """What is possible and hardly meant, given how long each member takes.
 

@@ -10,7 +10,15 @@ from pydantic import Field
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.request import Request
-from sim.scenario.fields import HeaderName, Model, Name, PositiveDuration, Text, count
+from sim.scenario.fields import (
+    HeaderName,
+    Model,
+    Name,
+    PositiveDuration,
+    PositiveTokens,
+    Text,
+    count,
+)
 from sim.scenario.routing import Label
 from sim.scenario.rules import Problem, rule
 from sim.workload.errand import Errand, Habits
@@ -26,6 +34,11 @@ class ClientSpec(Model):
         default=0,
         description="Of two waiting requests the one of the lower number is the more urgent, for "
         "engines with `schedulingPolicy: priority`.",
+    )
+    num_ctx: PositiveTokens | None = Field(
+        default=None,
+        description="Context that the model is to be loaded with, which pools of kind ollama heed: "
+        "one that is loaded with another is loaded again; the member's numCtx when missing.",
     )
     model: Label | None = Field(
         default=None, description="The model that requests ask for; any when missing."
@@ -75,6 +88,7 @@ class Clients:
         self._kernel = context.kernel
         self._proxy = context.proxy
         self._priority = spec.priority
+        self._num_ctx = spec.num_ctx
         self._model = spec.model or ""
         self._headers = tuple(spec.headers.items())
         self._timeout_s = inf if spec.client_timeout is None else spec.client_timeout
@@ -99,6 +113,7 @@ class Clients:
         request.model = request.model or self._model
         request.headers = request.headers or self._headers
         request.priority = self._priority if priority is None else priority
+        request.num_ctx = request.num_ctx or self._num_ctx
         request.patience_s = patience_s
         if self._habits is not None:
             Errand(self._habits, request, min(patience_s, self._patience_s)).begin()

@@ -45,7 +45,7 @@ class ScriptSpec(ClientSpec):
     that they may be those of any clock. ``speed`` divides the gaps between
     arrivals, not think times: 2 offers twice the load.
 
-    A row's own ``priority`` goes before the workload's. Its ``cancel`` is the
+    A row's own ``priority`` and ``numCtx`` go before the workload's. Its ``cancel`` is the
     patience of its user: of that and the workload's ``patience`` the shorter
     one counts.
     """
@@ -248,6 +248,7 @@ class Script:
             workload=context.name,
             model=row.model or "",
             closes_session=turn.closes,
+            num_ctx=row.num_ctx,
         )
         patience_s = inf if row.cancel is None else row.cancel
         self._clients.send(request, row.priority, patience_s)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from sim.errors import Fault
 from sim.kernel import instant
@@ -70,6 +70,9 @@ class Row(Model):
     model: Label | None = None
     cancel: PositiveDuration | None = None
     priority: Priority | None = None
+    num_ctx: PositiveTokens | None = Field(
+        default=None, description="Context that its model is to be loaded with, for Ollama."
+    )
 
     @rule
     def _comes_at_some_time(self) -> Iterator[Problem]:

@@ -155,6 +155,7 @@ class Trace:
             model=line.model,
             max_output_tokens=line.max_output_tokens,
             closes_session=line.closes_session,
+            num_ctx=line.num_ctx,
         )
         patience_s = inf if line.patience_s is None else line.patience_s
         self._clients.send(request, line.priority, patience_s)

@@ -7,7 +7,7 @@ the order in which they reached the cluster, and texts:
 
 - ``request``: its number; ``workload``, ``session``, ``turn``, ``agent``:
   whose it is; ``key``: the session's 64 bits, in hexadecimal, without which it
-  has none; ``model``, ``priority``, ``max_output_tokens``; ``closes_session``
+  has none; ``model``, ``priority``, ``num_ctx``, ``max_output_tokens``; ``closes_session``
 - ``arrival_s``: when it is sent, or
   ``after``: the requests that must be completed before, with ``or_cancelled``
   or left by their clients; ``behind``: those that must be over, in any way,
@@ -83,6 +83,7 @@ class RequestLine(Line):
     model: str = ""
     priority: Annotated[int, Field(ge=-1000, le=1000)] | None = None
     max_output_tokens: PositiveTokens | None = None
+    num_ctx: PositiveTokens | None = None
     patience_s: Annotated[Seconds, Field(gt=0.0)] | None = None
     closes_session: bool = False
 

@@ -1,5 +1,6 @@
 """Kinds of pools in whole runs: what clients are told, and what is counted."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def test_beyond_the_limit_of_a_member_is_429_at_once() -> None:
     assert list(result.requests["http_status"]) == [200, 200, 429]
     assert result.requests["reason"][2] == "concurrency_limit"
     assert not len(result.failed_attempts)
-    assert set(result.pools["kind"]) == {"hold"}
+    assert list(result.pools["kind"]) == ["hold"] * 2
 
 
 def test_a_full_queue_is_503() -> None:
@@ -66,6 +67,33 @@ def test_a_full_queue_is_503() -> None:
     assert list(result.requests["http_status"]) == [200, 200, 503, 503]
     assert list(result.requests["reason"][2:]) == ["pool_queue_full"] * 2
     assert list(result.requests["hold_s"][2:]) == [0.0] * 2
+
+
+def waits_s(workload: dict[str, Any]) -> list[float]:
+    """Holds of requests for a model that Ollama has loaded with the context of its engine."""
+    described = scenario(
+        {"kind": "ollama", "memory": "24GB", "initial": ("a",)}, [], model="a", **workload
+    )
+    if "file" in workload:
+        del described["workloads"]["w"]["rows"]
+    described["engines"]["e"]["kvBlocks"] = 512  # of 16 tokens
+    described["pools"]["desk"]["members"] = {"a": {"load": 6, "memory": "20GB"}}
+    for name in "bc":
+        del described["backends"][name]
+    described["router"]["rules"] = described["router"]["rules"][:1]
+    return list(sim.run(described, check=True).runs[0].requests["hold_s"])
+
+
+def test_requests_say_the_context_that_they_want(tmp_path: Path) -> None:
+    """ollama/ollama#18129: the key would be unknown to files, or a row's own not go before the
+    workload's; the context of a model that is loaded at the start is its engine's, 8,192."""
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "arrival_s,promptTokens,outputTokens,numCtx\n0,100,8,8192\n20,100,8,4096\n40,100,8,\n"
+    )
+    assert waits_s({"file": str(file)}) == [0, 6, 6]
+    assert waits_s({"file": str(file), "numCtx": 4096}) == [0, 6, 0]
+    assert waits_s({"file": str(file), "numCtx": 8192}) == [0, 6, 6]
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,9 @@ def of_kind(draw: st.DrawFn, kind: str, members: dict[str, Any]) -> dict[str, An
         names = tuple(members)
         group = {"members": names[:2], "swap": draw(st.booleans()), "exclusive": True}
         limits = {name: {"concurrencyLimit": draw(st.integers(1, 3))} for name in members}
+        pair = {"matrix": {"sets": {"pair": " & ".join(names[:2])}}}
         settings = {
-            "groups": draw(st.sampled_from([{}, {"some": group}])),
+            **draw(st.sampled_from([{}, {"groups": {"some": group}}, pair])),
             "globalTTL": draw(small),
             "unloadTimeout": draw(small),
         }
@@ -78,9 +79,10 @@ def with_other_kinds(draw: st.DrawFn) -> dict[str, Any]:
 def together(pool: dict[str, Any], one: str, other: str) -> bool:
     """Whether two members may be in memory at the same time."""
     if pool["kind"] == "llama-swap":
-        return any(
-            {one, other} <= set(group["members"]) and not group["swap"]
-            for group in pool["groups"].values()
+        groups = pool.get("groups", {}).values()
+        sets = pool.get("matrix", {"sets": {}})["sets"].values()
+        return any({one, other} == set(each.split(" & ")) for each in sets) or any(
+            {one, other} <= set(group["members"]) and not group["swap"] for group in groups
         )
     if pool["kind"] == "ollama":
         sizes = [pool["members"][name]["memory"] for name in (one, other)]

@@ -169,12 +169,12 @@ def test_a_rough_day_breaks_no_rule(kind: str, seed: int) -> None:
     assert (ran.result.facts.exclusive_pools == ("desk",)) == (kind not in ("groups", "ollama"))
 
 
-def test_a_refusal_after_a_wait_has_been_held() -> None:
-    """The time that llama-swap lets somebody wait before it refuses would be in no figure."""
+def test_who_is_refused_at_once_has_not_been_held() -> None:
+    """mostlygeek/llama-swap#889: a refusal that comes with the request would be a hold."""
     rows = [ask("a", 0.0, 9), ask("b", 1.0, 9), ask("b", 2.0, 9)]
     members = {"a": {"load": 5}, "b": {"load": 20, "concurrencyLimit": 1}}
     ran = Ran(of_kind("llama-swap", pooled(members, *rows)))
     assert [row["http_status"] for row in ran.requests] == [200, 200, 429]
     held_s = [row["end_s"] - row["start_s"] for row in ran.rows("hold")]
-    assert [row["hold_s"] for row in ran.requests] == held_s
-    assert held_s[2] > 20.0
+    assert [row["hold_s"] for row in ran.requests] == [*held_s, 0.0]
+    assert [row["end_s"] for row in ran.requests][2] == 2.0

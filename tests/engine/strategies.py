@@ -219,6 +219,7 @@ def servers(draw: st.DrawFn, kinds: Features, step_time: StepTime) -> SlotSettin
         ctx_size=slot_tokens if unified else slot_tokens * parallel + draw(st.integers(0, 1)),
         parallel=parallel,
         kv_unified=unified,
+        kv_unified_per_slot=draw(st.sampled_from((None, 2, slot_tokens // 2 + 2, slot_tokens))),
         batch_size=draw(st.integers(ubatch_size, 64)),
         ubatch_size=ubatch_size,
         slot_prompt_similarity=draw(st.sampled_from((0.0, 0.1, 0.1, 0.5))),

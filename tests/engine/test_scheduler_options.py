@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import sim
 from tests.engine.harness import AMPLE_BLOCKS, T0, Call, EngineUnderTest, unrelated
 from tests.oracle import Settings, StepTime
 
@@ -218,3 +219,28 @@ def test_who_is_refused_and_back_at_once_is_refused_again(engine: EngineUnderTes
         settings, unrelated(held, again), (), lambda number, _: again if number == 1 else None
     )
     assert [job.status for job in seen.jobs] == ["cancelled", "rejected", "rejected"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends_s"),
+    [
+        ({"maxNumQueuedReqs": 1}, [6.0, 1.5, 2.0, 12.0]),
+        ({"maxNumQueuedTokens": 1}, [6.0, 1.5, 2.0, 12.0]),
+        ({}, [6.0, 11.0, 16.0, 21.0]),
+    ],
+)
+def test_a_full_server_does_not_tokenise_first(limit: dict[str, int], ends_s: list[float]) -> None:
+    """vllm-project/vllm#58192: who comes to a full server would hear of it after its prompt has
+    been read; who comes while another one is being read does, since nobody counts until then."""
+    engine = {"stepTime": {"a": 5000}, "kvBlocks": 100, "maxNumSeqs": 1, "maxNumBatchedTokens": 10}
+    rows = [{"arrival": at_s, "promptTokens": 10, "outputTokens": 1} for at_s in (0, 0.5, 2, 6)]
+    scenario = {
+        "name": "full",
+        "engines": {"e": {**engine, **limit, "frontEnd": {"perRequest": "1s"}}},
+        "backends": {"m": {"engine": "e"}},
+        "router": {"rules": [{"name": "m", "backends": ["m"]}]},
+        "workloads": {"w": {"kind": "script", "rows": rows}},
+    }
+    result = sim.run(scenario, check=True).runs[0]
+    assert list(result.requests["end_s"]) == ends_s
+    assert list(result.failed_attempts["error"]) == ["queue_full"] * (2 if limit else 0)

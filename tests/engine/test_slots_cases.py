@@ -128,6 +128,34 @@ def test_a_prompt_must_be_shorter_than_the_context(
     assert (cut.emitted_tokens, cut.end_reason) == (9, "length")
 
 
+@pytest.mark.parametrize(("limit", "context"), [(100, 100), (700, 400)])
+def test_a_slot_of_a_unified_pool_may_have_a_limit(
+    engine: EngineUnderTest, limit: int, context: int
+) -> None:
+    """ggml-org/llama.cpp#24124: one request could fill the pool of all the others.
+
+    Prompts and answers end at the limit of the slot, not of the pool, unless that is smaller.
+    """
+    settings = SlotSettings(
+        T0, ctx_size=400, parallel=4, kv_unified=True, kv_unified_per_slot=limit
+    )
+    calls = (Call(0.0, 0, context, 1), Call(1.0, 1, context - 1, 1), Call(2.0, 2, context - 9, 20))
+    refused, longest, cut = engine(settings, unrelated(*calls)).jobs
+    assert (refused.http_status, refused.end_reason) == (400, "prompt_too_long")
+    assert (longest.status, longest.end_reason) == ("completed", None)
+    assert (cut.emitted_tokens, cut.end_reason) == (9, "length")
+
+
+def test_limits_of_slots_do_not_make_the_pool_larger(engine: EngineUnderTest) -> None:
+    """ggml-org/llama.cpp#24124: slots that may have more together than there is fail together."""
+    settings = replace(POOL, kv_unified_per_slot=600)
+    seen = engine(settings, unrelated(Call(0.0, 0, 450, 200), Call(0.0, 1, 450, 200)))
+    assert [job.end_reason for job in seen.jobs] == ["context_exceeded"] * 2
+    capped = replace(POOL, kv_unified_per_slot=500)
+    seen = engine(capped, unrelated(Call(0.0, 0, 450, 200), Call(0.0, 1, 450, 200)))
+    assert [(job.end_reason, job.emitted_tokens) for job in seen.jobs] == [("length", 50)] * 2
+
+
 @pytest.mark.parametrize(("room", "cached"), [(0, 0), (1, 0), (1000, 0), (2000, 999)])
 def test_lost_contexts_come_back_from_host_memory(
     engine: EngineUnderTest, room: int, cached: int

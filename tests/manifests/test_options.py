@@ -50,6 +50,8 @@ def test_flags_of_vllm(words: list[str], keys: dict[str, object]):
         (["-c", "8192", "-np", "4", "-ub", "256"],
          {"ctxSize": 8192, "parallel": 4, "ubatchSize": 256}),
         (["/bin/sh", "-c", "llama-server -c 4096 -kvu"], {"ctxSize": 4096, "kvUnified": True}),
+        (["-kvu", "--kv-unified-per-slot", "50000"],
+         {"kvUnified": True, "kvUnifiedPerSlot": 50000}),
         (["--parallel", "-1"], {"parallel": None}),
         (["--cache-ram", "0", "-sps", "0.5"], {"cacheRam": "0MiB", "slotPromptSimilarity": 0.5}),
         (["-ngl", "99", "--no-cache-prompt"], {"cachePrompt": False}),

@@ -252,6 +252,7 @@ class Desk:
             load_s={name: load_s for name, (load_s, _) in times.items()},
             header_timeout_s=header_timeout_s,
             resident_bytes=spec.resident_bytes({}),
+            contexts=spec.contexts({}),
         )
         self.pool = family.implementation("desk", spec, self.context)
         for name, after_s in failures:
@@ -268,9 +269,11 @@ class Desk:
         service_s: float = 2.0,
         leaves_s: float | None = None,
         order: int = Order.ARRIVAL,
+        num_ctx: int | None = None,
     ) -> Client:
         """A request for the members of ``rule``, in this order."""
         client = self._client(rule, if_idle, service_s)
+        client.request.num_ctx = num_ctx
         self.kernel.at(at_s, order, client.try_next)
         if leaves_s is not None:
             self.kernel.at(leaves_s, Order.CLIENT_TIMEOUT, client.leave)

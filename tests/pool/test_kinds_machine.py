@@ -47,7 +47,12 @@ ollama = st.fixed_dictionaries(
         "members": st.fixed_dictionaries(
             dict.fromkeys(
                 MEMBERS,
-                st.fixed_dictionaries({"memory": st.sampled_from([5.1 * GB, 7.3 * GB, 20 * GB])}),
+                st.fixed_dictionaries(
+                    {
+                        "memory": st.sampled_from([5.1 * GB, 7.3 * GB, 20 * GB]),
+                        "numCtx": st.just(4096),
+                    }
+                ),
             )
         ),
     }
@@ -83,13 +88,21 @@ class AnyKind(Whatever):
         service_s=st.sampled_from([0.0, 0.1, 0.3, 1.1, 6.0]),
         patience_s=st.one_of(st.none(), steps_s),
         times=st.integers(1, 3),
+        num_ctx=st.sampled_from([None, None, 4096, 8192]),
     )
     def ask(
-        self, wanted: list[str], service_s: float, patience_s: float | None, times: int
+        self,
+        wanted: list[str],
+        service_s: float,
+        patience_s: float | None,
+        times: int,
+        num_ctx: int | None,
     ) -> None:
         leaves_s = None if patience_s is None else self.now_s + patience_s
         for _ in range(times):
-            self.desk.ask(self.now_s, *wanted, service_s=service_s, leaves_s=leaves_s)
+            self.desk.ask(
+                self.now_s, *wanted, service_s=service_s, leaves_s=leaves_s, num_ctx=num_ctx
+            )
 
     @property
     def attempts(self) -> Any:
@@ -124,9 +137,8 @@ class AnyKind(Whatever):
         clients, events = self.desk.clients, self.desk.events
         assert all(client.outcome for client in clients)
         assert all(row.end_s is not None and row.result for row in events)
-        told = [
-            entry for client in clients for entry in client.log if entry[1] != "pool_queue_full"
-        ]
+        at_once = ("pool_queue_full", "concurrency_limit")
+        told = [entry for client in clients for entry in client.log if entry[1] not in at_once]
         left = sum(client.outcome == "gone" and client.left_a_hold for client in clients)
         assert len(self.desk.rows("hold")) == len(told) + left
         for row in self.desk.rows("swap"):
@@ -141,8 +153,16 @@ class LlamaSwapMachine(AnyKind):
         options=llama_swap,
         kinds=groups,
         homes=st.lists(st.sampled_from(["x", "y", None]), min_size=3, max_size=3),
+        matrix=st.sampled_from([None, None, "a & b | c", "a & (b | c)", "(a | b) & c"]),
     )
-    def start(self, times: Any, parallel: Any, options: Any, kinds: Any, homes: Any) -> None:
+    def start(
+        self, times: Any, parallel: Any, options: Any, kinds: Any, homes: Any, matrix: Any
+    ) -> None:
+        if matrix is not None:
+            costs = {"a": 2, "b": 3}
+            written = {"evictCosts": costs, "sets": {"s": matrix}}
+            self.begin(times, parallel, kind="llama-swap", matrix=written, **options)
+            return
         written = {}
         for group, settings in kinds.items():
             inside = tuple(m for m, home in zip(MEMBERS, homes, strict=True) if home == group)
@@ -155,9 +175,10 @@ class LlamaSwapMachine(AnyKind):
         """Those that unload each other are never there together; nobody waits for nothing."""
         pool = self.desk.pool
         for one, other in combinations([pod.name for pod in self.there()], 2):
-            assert not (pool._spec.unloads(one, other) and pool._spec.unloads(other, one))
+            assert not (pool._evicts(one, (other,)) and pool._evicts(other, (one,)))
         for member, counts in pool._attempts.counts.items():
-            assert counts.in_flight <= pool._spec.members[member].concurrency_limit
+            limit = pool._spec.members[member].concurrency_limit
+            assert counts.in_flight + counts.waiting <= limit
         busy = any(counts.in_flight for counts in pool._attempts.counts.values())
         assert not pool._attempts.waiting_count or busy or pool._active
 
@@ -183,6 +204,10 @@ class OllamaMachine(AnyKind):
         assert sum(runner.state is State.LOADING for runner in pool._runners.values()) <= 1
         for counts in pool._attempts.counts.values():
             assert counts.in_flight <= spec.num_parallel
+        for client in self.desk.clients:
+            if client.job is not None and not client.job.result and not client.outcome:
+                asked = client.request.num_ctx or 4096
+                assert pool._loaded_ctx[client.member] == asked
         queued = pool._attempts.waiting_count - (pool._turn is not None)
         assert queued <= max(spec.max_queue, 0)
         for activation in pool._attempts.waiting:

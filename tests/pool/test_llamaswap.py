@@ -2,6 +2,7 @@
 
 import pytest
 
+from sim.pool.matrix import Matrix
 from sim.request import PoolError
 from tests.pool.harness import Client, Desk
 
@@ -77,16 +78,122 @@ def test_c57_work_in_flight_is_finished() -> None:
 
 @pytest.mark.parametrize("limit", [1, 10])
 def test_beyond_the_limit_is_refused_not_queued(limit: int) -> None:
-    """The eleventh request would wait, or those that wait for a load be let through at once."""
+    """mostlygeek/llama-swap#889: those who wait for a load would count when it is over only.
+
+    A client was told 429 a minute after it had come, when the model was ready at last.
+    """
     members = {name: {"concurrencyLimit": limit} for name in TEN}
     one = desk(members=members, initial=("a",))
     ready = [one.ask(0, "a") for _ in range(12)]
     loading = [one.ask(0, "b") for _ in range(12)]
     one.run(100)
-    for clients, refused_s in ((ready, 0), (loading, 12)):
+    for clients in (ready, loading):
         refused = [each for each in clients if each.outcome == PoolError.CONCURRENCY_LIMIT]
-        assert [each.end_s for each in refused] == [refused_s] * (12 - limit)
+        assert [each.end_s for each in refused] == [0] * (12 - limit)
         assert [each.outcome for each in clients[:limit]] == ["served"] * limit
+    assert len(one.rows("hold")) == 2 * limit
+
+
+def test_who_leaves_gives_its_place_back() -> None:
+    """mostlygeek/llama-swap#889: places of clients that left would be lost, or those that are
+    served keep theirs for ever."""
+    one = desk(members={"a": {"concurrencyLimit": 1}})
+    gone = one.ask(0, "a", leaves_s=3)
+    early, late, again = (one.ask(at_s, "a") for at_s in (2, 4, 11))
+    one.run(100)
+    full = PoolError.CONCURRENCY_LIMIT
+    assert told([gone, early, late, again]) == [("gone", 3), (full, 2), ("served", 12), (full, 11)]
+    last = one.ask(101, "a")
+    one.run(200)
+    assert last.told == ("served", 103)
+
+
+def test_each_member_has_a_limit_of_its_own() -> None:
+    """Who waits for its turn behind another member would count for that one, or not at all."""
+    one = desk(members={name: {"concurrencyLimit": 1} for name in TEN}, initial=("a",))
+    clients = [one.ask(at_s, member) for at_s, member in enumerate("abbcc")]
+    one.run(100)
+    full = PoolError.CONCURRENCY_LIMIT
+    ends = [("served", 2), ("served", 14), (full, 2), ("served", 26), (full, 4)]
+    assert told(clients) == ends
+
+
+MATRIX = {"vars": {"x": "a"}, "sets": {"pair": "(x | b) & c", "alone": "d"}}
+FOUR = dict.fromkeys("abcd", (10.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("costs", "evicted"), [({}, ["a"]), ({"x": 3}, ["b"]), ({"x": 3, "b": 3}, ["a"])]
+)
+def test_a_matrix_evicts_what_costs_least(costs: dict[str, int], evicted: list[str]) -> None:
+    """The first set with the member would be taken whatever it costs, or the last of equals.
+
+    c goes with a or with b; both are there.
+    """
+    sets = {"both": "a & b", "left": "b & c", "right": "x & c"}
+    matrix = {"vars": {"x": "a"}, "evictCosts": costs, "sets": sets}
+    one = Desk(FOUR, kind="llama-swap", initial=("a", "b"), matrix=matrix)
+    one.ask(0, "c", service_s=0)
+    one.run(100)
+    assert [name for name in "ab" if not one.pods[name].ready] == evicted
+    assert one.swaps == [(0, evicted[0], "c", 10, "completed")]
+
+
+def test_a_matrix_keeps_those_together_that_may_be() -> None:
+    """A companion would be unloaded with each swap beside it; who is in no set not be alone."""
+    five = dict.fromkeys("abcde", (10.0, 0.0))
+    one = Desk(five, kind="llama-swap", matrix=MATRIX)
+    for at_s, member in ((0, "a"), (20, "c"), (40, "b"), (60, "c"), (80, "d"), (100, "e")):
+        one.ask(at_s, member, service_s=0)
+    one.run(200)
+    assert [swap[:3] for swap in one.swaps] == [
+        (0, None, "a"),
+        (20, None, "c"),
+        (40, "a", "b"),
+        (80, "b", "d"),  # and c
+        (100, "d", "e"),
+    ]
+    assert one.pods["c"].log == [(20, "load"), (30, "ready"), (80, "stop")]
+
+
+def test_a_busy_member_of_another_set_is_waited_for() -> None:
+    """A set would be changed under those that are served, or two be loaded that never go together
+    because they come at the same time."""
+    one = Desk(FOUR, kind="llama-swap", matrix=MATRIX, initial=("a", "c"))
+    one.ask(0, "c", service_s=5)
+    waits, beside, last = one.ask(1, "d"), one.ask(2, "b"), one.ask(30, "c", service_s=0)
+    one.run(100)
+    assert told([waits, beside, last]) == [("served", 26), ("served", 14), ("served", 40)]
+    assert [swap[:3] for swap in one.swaps] == [(2, "a", "b"), (14, "b", "d"), (30, "d", "c")]
+
+
+def test_the_expressions_of_a_matrix() -> None:
+    """Parts would bind the wrong way round, a reference come after the set that it stands in, or
+    a way to read a set twice be two."""
+    sets = {"late": "+early & c", "early": "a | b & d", "again": "(a | b) & c", "same": "c & a"}
+    found, problems = Matrix(sets=sets).together("abcd")
+    assert ["".join(sorted(each)) for each in found] == ["a", "bd", "ac", "bcd", "bc"]
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    ("matrix", "said"),
+    [
+        ({"sets": {"s": "a & x"}}, "sets.s: 'x' is unknown; known: a, b"),
+        ({"sets": {"s": "a & "}}, "sets.s: a member is missing before 'the end'"),
+        ({"sets": {"s": "a b"}}, "sets.s: 'b' is not expected there"),
+        ({"sets": {"s": "(a | b"}}, "sets.s: a ')' is missing"),
+        ({"sets": {"s": "a , b"}}, "sets.s: ',' means nothing there"),
+        ({"sets": {"s": "a & +t"}}, "sets.s: '+t' is unknown; known: +s"),
+        ({"sets": {"s": "+t", "t": "+s"}}, "sets.s: refers to itself: s -> t -> s"),
+        ({"sets": {"s": "a"}, "evictCosts": {"y": 2}}, "evictCosts.y: is none of vars or members"),
+        ({"sets": {"s": "a"}, "vars": {"y": "z"}}, "vars.y: must be one of the members (a, b)"),
+    ],
+)
+def test_a_matrix_that_says_nothing(matrix: dict[str, dict[str, object]], said: str) -> None:
+    """It would mean something else than what was meant, without a word."""
+    problems = Matrix.model_validate(matrix).together("ab")[1]
+    assert f"{problems[0][0]}: {problems[0][1]}".startswith(said)
 
 
 def test_inc51_a_failed_load_is_tried_again_when_somebody_asks() -> None:

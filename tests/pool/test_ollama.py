@@ -17,7 +17,11 @@ def desk(
     """Three members of 10 GB that load in 10 s, in 24 GB; memory is free at once."""
     times = times or dict.fromkeys("abc", (10.0, 0.0))
     more = {
-        name: {"memory": (sizes or {}).get(name, 10.0) * GB, **(members or {}).get(name, {})}
+        name: {
+            "memory": (sizes or {}).get(name, 10.0) * GB,
+            "numCtx": 4096,
+            **(members or {}).get(name, {}),
+        }
         for name in times
     }
     told = {"kind": "ollama", "memory": 24 * GB, "vramRecovery": 0, **options}
@@ -35,6 +39,113 @@ def test_what_fits_is_loaded_beside_the_others() -> None:
     one.run(100)
     assert told(clients) == [("served", 12), ("served", 22), ("served", 14)]
     assert one.swaps == [(0, None, "a", 10, "completed"), (10, None, "b", 20, "completed")]
+
+
+@pytest.mark.parametrize(
+    ("size", "stays"), [(7.9, True), (8.0, True), (8.1, False), (9.9, False), (24, False)]
+)
+def test_beside_others_a_model_may_need_four_fifths_of_what_is_free(
+    size: float, stays: bool
+) -> None:
+    """ollama/ollama#18282: whatever fits would be loaded beside a, where Ollama unloads it.
+
+    Of 24 GB a has 14, so 10 are free; b alone is loaded whatever it needs.
+    """
+    one = desk(sizes={"a": 14, "b": size}, initial=("a",))
+    first, again = one.ask(0, "b"), one.ask(20, "a", service_s=0)
+    one.run(100)
+    assert first.told == ("served", 12)
+    assert one.swaps[0] == (0, None if stays else "a", "b", 10, "completed")
+    assert again.told == ("served", 20 if stays else 30)
+
+
+def test_what_is_free_is_counted_anew_after_each_eviction() -> None:
+    """ollama/ollama#18282: once one is gone what just fits would be loaded, or all be unloaded.
+
+    Of 24 GB 7 are free, 16 without a, of which d needs more than four fifths, and 22 without b.
+    """
+    sizes = {"a": 9, "b": 6, "c": 2, "d": 13}
+    one = desk(dict.fromkeys("abcd", (10.0, 0.0)), sizes=sizes, initial=("a", "b", "c"))
+    one.ask(0, "d")
+    one.run(50)
+    assert [name for name in "abc" if one.pods[name].ready] == ["c"]
+
+
+@pytest.mark.parametrize(("total", "gone"), [(10, ["a"]), (8, ["a", "c"])])
+def test_keep_alive_for_ever_does_not_protect_from_eviction(total: int, gone: list[str]) -> None:
+    """ollama/ollama#4681: a model of keep_alive -1 would stay though another one needs the room.
+
+    Without a there are 8 GB or 6 free beside c, of which b needs 5: in the
+    second case more than four fifths, so that c goes as well.
+    """
+    sizes = {"a": 5, "b": 5, "c": 2}
+    one = desk(sizes=sizes, memory=total * GB, keepAlive=-1, initial=("a", "c"))
+    one.ask(0, "b")
+    one.run(1000)
+    assert [name for name in "ac" if not one.pods[name].ready] == gone
+
+
+def test_another_context_loads_a_model_again() -> None:
+    """ollama/ollama#18129: the model would serve a context that it was not loaded with.
+
+    A warm-up without num_ctx gets the default back, which costs two loads more.
+    """
+    one = desk({"a": (6.0, 0.0)}, members={"a": {"keepAlive": 60}}, initial=("a",))
+    contexts = [4096, 8192, None, 8192, 8192, 4096, None]
+    clients = [
+        one.ask(10.0 * number, "a", service_s=1, num_ctx=num_ctx)
+        for number, num_ctx in enumerate(contexts)
+    ]
+    one.run(150)
+    waits = [client.end_s - 10 * number - 1 for number, client in enumerate(clients)]
+    assert waits == [0, 6, 6, 6, 0, 6, 0]
+    assert one.swaps[0] == (10, "a", "a", 16, "completed")
+    assert one.pods["a"].log[-1] == (61 + 60, "stop")  # it is kept as long as ever
+
+
+def test_those_with_the_old_context_end_before_the_reload() -> None:
+    """ollama/ollama#14407: somebody would be cut off by a reload, or who comes meanwhile with the
+    context that is loaded have to wait behind it, or who wants the new one not join it."""
+    one = desk({"a": (6.0, 0.0)}, initial=("a",), numParallel=2)
+    old = [one.ask(0, "a", service_s=5), one.ask(3, "a", service_s=5)]
+    new = [one.ask(at_s, "a", service_s=2, num_ctx=8192) for at_s in (1, 2, 9)]
+    back = one.ask(10, "a", service_s=1)
+    one.run(100)
+    assert told(old) == [("served", 5), ("served", 8)]
+    assert told(new) == [("served", 16), ("served", 16), ("served", 18)]
+    assert back.told == ("served", 25)
+    assert [swap[:4] for swap in one.swaps] == [(1, "a", "a", 14), (14, "a", "a", 24)]
+
+
+def test_who_waits_for_a_load_with_another_context_queues_again() -> None:
+    """It would be served by a model with the context of somebody else, or start a second load of
+    what is being loaded."""
+    one = desk({"a": (6.0, 0.0), "b": (4.0, 0.0)}, sizes={"b": 20})
+    first = one.ask(0, "a", service_s=1)
+    other, queued = one.ask(1, "a", service_s=1, num_ctx=512), one.ask(2, "b", service_s=1)
+    one.run(100)
+    assert told([first, other, queued]) == [("served", 7), ("served", 19), ("served", 12)]
+    assert [swap[1:3] for swap in one.swaps] == [(None, "a"), ("a", "b"), ("b", "a")]
+
+
+def test_a_reload_for_a_client_that_is_gone_is_given_up() -> None:
+    """The model would be loaded with a context that nobody wants, or stay for ever."""
+    one = desk({"a": (6.0, 0.0)}, initial=("a",))
+    one.ask(0, "a", service_s=5)
+    gone = one.ask(1, "a", leaves_s=3, num_ctx=8192)
+    after = one.ask(20, "a", service_s=0)
+    one.run(100)
+    assert (gone.told, after.told) == (("gone", 3), ("served", 26))
+    assert one.pods["a"].log[:3] == [(0, "ready"), (5, "stop"), (20, "load")]
+
+
+def test_a_reload_does_not_wait_for_its_own_memory_and_another_load_does() -> None:
+    """Half a second would come on top of a reload of which it is a part already."""
+    one = desk({"a": (6.0, 0.0), "b": (4.0, 0.0)}, sizes={"b": 20}, vramRecovery=0.5)
+    clients = [one.ask(0, "a", service_s=0), one.ask(10, "a", service_s=0, num_ctx=8192)]
+    clients.append(one.ask(20, "b", service_s=0))
+    one.run(100)
+    assert [client.end_s for client in clients] == [6, 16, 24.5]
 
 
 def test_the_oldest_blocks_those_behind_it_but_not_those_for_a_loaded_member() -> None:
@@ -121,10 +232,12 @@ def test_as_many_models_as_may_be() -> None:
         (300, [(0, "load"), (10, "ready"), (312, "stop")]),
         (0, [(0, "load"), (10, "ready"), (12, "stop")]),
         (None, [(0, "load"), (10, "ready")]),
+        (-1, [(0, "load"), (10, "ready")]),
+        ("-1m", [(0, "load"), (10, "ready")]),
     ],
 )
-def test_keep_alive(keep_alive: float | None, log: list[tuple[float, str]]) -> None:
-    """0 would keep a member, null unload it, or the time begin with the load."""
+def test_keep_alive(keep_alive: float | str | None, log: list[tuple[float, str]]) -> None:
+    """0 would keep a member, null or Ollama's own -1 unload it, or the time begin with the load."""
     one = desk(keepAlive=keep_alive)
     one.ask(0, "a")
     one.run(5000)

@@ -268,3 +268,49 @@ def test_a_random_order_of_waking_is_another_order() -> None:
     assert all(sorted(order) == joining for order in drawn)
     assert len({tuple(order) for order in drawn} | {tuple(joining)}) > 2
     assert drawn[0] == served(wakeOrder="random", seed=0)
+
+
+SLOTS = {"memory": 8e9, "vramRecovery": 0}
+A_MEMBER = {"memory": 5e9, "numCtx": 4096}
+
+
+@pytest.mark.parametrize(
+    ("options", "member", "error"),
+    [
+        ({"kind": "llama-swap"}, {"concurrencyLimit": 2}, PoolError.CONCURRENCY_LIMIT),
+        # The one whose load is under way is in no queue.
+        ({"kind": "ollama", "maxQueue": 1, **SLOTS}, A_MEMBER, PoolError.QUEUE_FULL),
+        ({"maxInFlight": 1, "maxHeld": 1}, {}, PoolError.QUEUE_FULL),
+        ({"kind": "fair", "maxInFlight": 1, "maxHeld": 1}, {}, PoolError.QUEUE_FULL),
+    ],
+)
+def test_limits_that_refuse_are_looked_at_when_a_request_comes(
+    options: dict[str, object], member: dict[str, object], error: str
+) -> None:
+    """mostlygeek/llama-swap#889: one too many would hear of it when the load is over, or the place
+    of a client that has left stay taken."""
+    desk = Desk({"a": (60.0, 0.0)}, members={"a": member}, **options)  # type: ignore[arg-type]
+    desk.ask(0, "a")
+    gone = desk.ask(1, "a", leaves_s=10)
+    early, late, last = (desk.ask(at_s, "a") for at_s in (5, 12, 13))
+    desk.run(200)
+    assert (gone.told, early.told, last.told) == (("gone", 10), (error, 5), (error, 13))
+    assert late.outcome == "served"
+
+
+@pytest.mark.parametrize(
+    ("options", "member"),
+    [
+        ({"kind": "ollama", "numParallel": 1, **SLOTS}, A_MEMBER),
+        ({"maxInFlight": 1}, {}),
+        ({"kind": "fair", "maxInFlight": 1}, {}),
+    ],
+)
+def test_limits_that_hold_are_looked_at_when_somebody_is_let_in(
+    options: dict[str, object], member: dict[str, object]
+) -> None:
+    """Somebody would be refused who has only to wait, or two be let in after a load."""
+    desk = Desk({"a": (60.0, 0.0)}, members={"a": member}, **options)  # type: ignore[arg-type]
+    clients = [desk.ask(at_s, "a") for at_s in (0, 1, 70)]
+    desk.run(200)
+    assert [client.told for client in clients] == [("served", 62), ("served", 64), ("served", 72)]

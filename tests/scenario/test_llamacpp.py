@@ -29,7 +29,7 @@ def test_the_defaults_are_those_of_llama_server(loaded: Loaded) -> None:
     """Somebody who copies a command line would simulate another one."""
     (scenario,) = loaded(written("ctxSize: 32768, cacheRam: 0")).variants
     spec = scenario.engines["small"]
-    assert (spec.slots, spec.kv_unified, spec.slot_tokens()) == (4, True, 32_768)
+    assert (spec.slots, spec.kv_unified, spec.context_tokens()) == (4, True, 32_768)
     assert (spec.batch_size, spec.ubatch_size) == (2048, 512)
     assert (spec.slot_prompt_similarity, spec.cache_prompt, spec.cache_idle_slots) == (
         0.1,
@@ -43,8 +43,21 @@ def test_slots_share_the_context_unless_it_is_unified(loaded: Loaded) -> None:
     """Prompts would be accepted that no slot can hold, or refused that one can."""
     (scenario,) = loaded(written("ctxSize: 32768, parallel: 3, cacheRam: 0")).variants
     spec = scenario.engines["small"]
-    assert (spec.kv_unified, spec.kv_tokens(), spec.slot_tokens()) == (False, 32_768, 10_922)
+    assert (spec.kv_unified, spec.kv_tokens(), spec.context_tokens()) == (False, 32_768, 10_922)
     assert server(ctx_size=32_768, parallel=3, kv_unified=True).slots == 3
+
+
+def test_a_slot_may_have_less_than_the_pool() -> None:
+    """ggml-org/llama.cpp#24124: the limit would be taken for the size of the pool, or without
+    ctxSize the pool not be as large as its slots may be together."""
+    slots = {"parallel": 4, "kv_unified": True, "cache_ram": 0.0}
+    half = server(ctx_size=200_000, kv_unified_per_slot=50_000, **slots)
+    assert (half.kv_tokens(), half.context_tokens()) == (200_000, 50_000)
+    alone = server(kv_unified_per_slot=8192, cache_ram=0.0)
+    assert (alone.slots, alone.kv_tokens(), alone.context_tokens()) == (4, 32_768, 8192)
+    assert not alone.kv_derived
+    loose = server(ctx_size=1000, kv_unified_per_slot=8192, cache_ram=0.0)
+    assert loose.context_tokens() == 1000
 
 
 def test_host_memory_is_counted_in_tokens_of_kv() -> None:
@@ -68,6 +81,14 @@ def test_the_context_follows_from_the_hardware() -> None:
     ("keys", "fault"),
     [
         ("parallel: 2", "engines.small: the KV capacity is unknown: give ctxSize, or both gpu and"),
+        (
+            "kvUnifiedPerSlot: 1, cacheRam: 0",
+            "engines.small.kvUnifiedPerSlot: must be at least 2; got 1",
+        ),
+        (
+            "kvUnifiedPerSlot: 4k",
+            "engines.small.cacheRam: the tokens that cacheRam holds are unknown: give",
+        ),
         ("ctxSize: 8", "engines.small.cacheRam: the tokens that cacheRam holds are unknown: give"),
         ("ctxSize: 7, parallel: 4, cacheRam: 0", "engines.small.ctxSize: must be at least 8 for 4"),
         ("ctxSize: 1, cacheRam: 0", "engines.small.ctxSize: must be at least 2 for 4 slots; got 1"),

@@ -317,6 +317,7 @@ POOL_ZERO_IS_LEGAL = {
     "LlamaSwapPool.unloadTimeout": True,
     "OllamaMember.memory": False,
     "OllamaMember.keepAlive": True,
+    "OllamaMember.numCtx": False,
     "OllamaPool.keepAlive": True,
     "OllamaPool.loadTimeout": False,
     "OllamaPool.maxLoadedModels": False,

@@ -49,7 +49,7 @@ def test_the_defaults_are_llama_swaps(loaded: Loaded) -> None:
     assert isinstance(pool, LlamaSwapPool)
     assert (pool.health_check_timeout, pool.unload_timeout) == (120, 10)
     assert (pool.ttl_s("a"), pool.members["a"].concurrency_limit) == (None, 10)
-    assert pool.unloads("a", "b") and not pool.unloads("a", "a")
+    assert pool.evicts()("a", ("a", "b")) == ("b",)
     assert pool.health_checked()["a"].load_limit == 120
 
 
@@ -94,6 +94,22 @@ def test_the_memory_of_a_member_follows_from_its_engine(loaded: Loaded) -> None:
             "llama-swap",
             ["initial: [x]"],
             "f.yaml:11:14: pools.desk.initial: must be members (a, b); got 'x'",
+        ),
+        (
+            "llama-swap",
+            ["initial: [a, b]", "matrix: {sets: {s: a | b}}"],
+            "f.yaml:11:14: pools.desk.initial: 'a' and 'b' are never loaded together: matrix",
+        ),
+        (
+            "llama-swap",
+            ["groups: {g: {members: [a]}}", "matrix: {sets: {s: a | b}}"],
+            "f.yaml:11:13: pools.desk.groups: not beside matrix, which says itself who may be "
+            "loaded together",
+        ),
+        (
+            "llama-swap",
+            ["initial: [a]", "matrix: {sets: {s: a & c}}"],
+            "f.yaml:12:24: pools.desk.matrix.sets.s: 'c' is unknown; known: a, b",
         ),
         (
             "llama-swap",
@@ -177,7 +193,7 @@ def test_if_idle_is_taken_where_something_is(loaded: Loaded, kind: str) -> None:
         ("ollama", "numParallel", "0"),
         ("ollama", "maxLoadedModels", "0"),
         ("ollama", "loadTimeout", "0"),
-        ("ollama", "keepAlive", "-1"),
+        ("ollama", "keepAlive", "-1 hour"),
         ("fair", "minServed", "-1"),
         ("fair", "minResidency", "-1s"),
     ],

@@ -16,7 +16,7 @@ class LlamaCppPod(Pod):
 
     def __init__(self, name: str, engine: LlamaCpp, kernel: Kernel) -> None:
         steptime = StepTime(step_time(engine), pass_tokens=engine.ubatch_size)
-        context_tokens = engine.slot_tokens()
+        context_tokens = engine.context_tokens()
         intake = Intake(longest_prompt=context_tokens - 1, longest_sequence=context_tokens)
         super().__init__(name, Slots(engine), steptime, intake, kernel)
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog, footprint
@@ -21,7 +22,8 @@ LEAST_CONTEXT: Final = 2
 class LlamaCpp(Engine):
     """llama.cpp's server: a request has a slot with a context of its own for its whole life.
 
-    Give ``ctxSize``, or ``gpu`` and ``model`` to derive it from the catalogue.
+    Give ``ctxSize`` or ``kvUnifiedPerSlot`` (ggml-org/llama.cpp#24124), or ``gpu``
+    and ``model`` to derive the size from the catalogue.
     Each micro batch is a forward pass and costs the step time's ``a`` and
     ``computed``. A slot can go back to any token of its context, as with
     ``--swa-full`` or a model of full attention; moving contexts to and from
@@ -44,6 +46,11 @@ class LlamaCpp(Engine):
         default_factory=lambda data: data.get("parallel") is None,
         description="One pool of KV for all slots, each of which may use all of it; otherwise a "
         "slot has ctxSize / parallel. True when parallel is missing.",
+    )
+    kv_unified_per_slot: PositiveTokens | None = Field(
+        default=None,
+        description="Most tokens of one slot's context, whatever the pool has; without ctxSize the "
+        "pool has as much for each of its slots. No such limit when missing.",
     )
     batch_size: Annotated[int, whole(1, 10**6, STARVED)] = Field(
         default=2048, description="Most tokens of a step: one per generating slot, then prompts."
@@ -78,12 +85,12 @@ class LlamaCpp(Engine):
 
     @rule
     def _has_a_known_size(self) -> Iterator[Problem]:
-        if not self.gives("ctx_size") and not self.gives("gpu", "model"):
+        if self.kv_derived and not self.gives("gpu", "model"):
             yield "", "the KV capacity is unknown: give ctxSize, or both gpu and model"
 
     @rule
     def _has_one_size(self) -> Iterator[Problem]:
-        if not self.gives("ctx_size") and self.gives("kv_per_token"):
+        if self.kv_derived and self.gives("kv_per_token"):
             message = "goes with ctxSize: a derived one counts the catalogue's bytes"
             yield "kvPerToken", message
 
@@ -93,6 +100,11 @@ class LlamaCpp(Engine):
             least = LEAST_CONTEXT * (1 if self.kv_unified else self.slots)
             message = f"must be at least {least} for {self.slots} slots; got {self.ctx_size}"
             yield "ctxSize", message
+
+    @rule
+    def _slots_may_hold_a_prompt(self) -> Iterator[Problem]:
+        if self.kv_unified_per_slot == 1:
+            yield "kvUnifiedPerSlot", f"must be at least {LEAST_CONTEXT}; got 1"
 
     @rule
     def _batches_hold_a_pass(self) -> Iterator[Problem]:
@@ -117,7 +129,7 @@ class LlamaCpp(Engine):
     @property
     def kv_derived(self) -> bool:
         """Whether the KV capacity follows from gpu and model."""
-        return self.ctx_size is None
+        return self._size_key is None
 
     def kv_tokens(self) -> int:
         """Tokens of KV of all slots together, as given or what the GPUs' memory leaves.
@@ -126,11 +138,13 @@ class LlamaCpp(Engine):
         a slot would have none, when nobody says what a token of KV takes in host
         memory, and when the weights alone exceed the memory of the GPUs.
         """
-        names = partial(catalog.check_names, self, unless="ctx_size")
+        names = partial(catalog.check_names, self, unless=self._size_key)
         if faults := faults_of(names, self._check_given):
             raise ScenarioError(faults)
         if self.ctx_size is not None:
             return self.ctx_size
+        if self.kv_unified_per_slot is not None:
+            return self.slots * self.kv_unified_per_slot
         tokens = math.floor(catalog.kv_tokens(self))
         if self._share(tokens) < LEAST_CONTEXT:
             message = catalog.does_not_fit(self, f"for the contexts of {self.slots} slots")
@@ -144,11 +158,13 @@ class LlamaCpp(Engine):
 
     def doubts(self) -> list[Fault]:
         """A ctxSize that does not fit: llama-server may leave layers or KV on the host."""
-        return [] if self.kv_derived else footprint.overcommitment(self, "ctxSize")
+        key = self._size_key
+        return [] if key is None else footprint.overcommitment(self, to_camel(key))
 
-    def slot_tokens(self) -> int:
-        """Tokens of context of one slot."""
-        return self._share(self.kv_tokens())
+    def context_tokens(self) -> int:
+        """Tokens of context of one slot; see ``Engine``."""
+        share, most = self._share(self.kv_tokens()), self.kv_unified_per_slot
+        return share if most is None else min(share, most)
 
     def host_tokens(self) -> float:
         """Tokens of KV that ``cacheRam`` holds."""
@@ -167,11 +183,17 @@ class LlamaCpp(Engine):
         raise ScenarioError([Fault("engine", 0, 0, "cacheRam", message)])
 
     def _check_given(self) -> None:
-        """Raise ``ScenarioError`` for what a given ctxSize does not go with."""
-        if self.gives("ctx_size"):
+        """Raise ``ScenarioError`` for what a given size does not go with."""
+        if not self.kv_derived:
             weights = partial(footprint.check_weights, self)
             if faults := faults_of(self.host_tokens, weights):
                 raise ScenarioError(faults)
+
+    @property
+    def _size_key(self) -> str | None:
+        """The field that gives the KV capacity; None when it is derived."""
+        fields = ("ctx_size", "kv_unified_per_slot")
+        return next((field for field in fields if self.gives(field)), None)
 
     def _share(self, tokens: int) -> int:
         return tokens if self.kv_unified else tokens // self.slots
