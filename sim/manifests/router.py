@@ -164,13 +164,14 @@ class _Translation:
             return
         self._named.append(name)
         settings: dict[str, Plain] = {}
-        if (activation := rule.one_of("poolActivation", ACTIVATIONS)) is not None:
-            settings["poolActivation"] = activation
+        if "poolActivation" in rule:
+            rule.leave("poolActivation")
+            rule.fault("poolActivation", "belongs into route: spec.rules[].route.poolActivation")
         if (fail_closed := rule.flag("failClosed")) is not None:
             settings["failClosed"] = fail_closed
         if timeout_s := rule.duration_s("timeout"):
             settings["timeout"] = seconds(timeout_s)
-        match, backends = self._match(rule), self._route(rule)
+        match, backends = self._match(rule), self._route(rule, settings)
         if backends:
             router.rules.append(Rule(name, match, backends, settings, rule.origin("name")))
 
@@ -187,13 +188,15 @@ class _Translation:
         }
         return {key: value for key, value in found.items() if value}
 
-    def _route(self, rule: Fields) -> list[str]:
-        """The backends of a rule, those outside of the cluster left out."""
+    def _route(self, rule: Fields, settings: dict[str, Plain]) -> list[str]:
+        """The backends of a rule, those outside of the cluster left out; its activation is set."""
         route = rule.child("route")
         if route is None or not (written := route.placed_texts("backends")):
             at_fault = rule if route is None else route
             at_fault.fault("route" if route is None else "backends", "must name a backend")
             return []
+        if (activation := route.one_of("poolActivation", ACTIVATIONS)) is not None:
+            settings["poolActivation"] = activation
         strategy = route.one_of("strategy", STRATEGIES)
         if strategy in ("weighted", "shadow"):
             said = "backends are tried in their order"

@@ -94,8 +94,15 @@ FAULTS = {
         "spec.rules.0.route: must name a backend",
     ),
     "an unknown activation": (
-        TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', 'poolActivation: IfIdel')}]"),
+        TWO
+        + router(
+            f"{backends('a')}, rules: [{{name: x, route: {{backends: [a], poolActivation: IfIdel}}}}]"
+        ),
         "poolActivation: unknown value 'IfIdel'; did you mean 'IfIdle'?",
+    ),
+    "an activation in the wrong place": (
+        TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', 'poolActivation: IfIdle')}]"),
+        "spec.rules.0.poolActivation: belongs into route",
     ),
     "a time without a unit": (
         TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', 'timeout: 30')}]"),

@@ -171,6 +171,17 @@ def test_the_flags_of_yaml_1_1_are_understood():
     assert scenario(text)["router"]["rules"][0]["failClosed"] is True
 
 
+def test_a_router_that_skips_a_busy_pool_is_imported_as_one():
+    """An IfIdle router became one that waits: the field was looked for beside `route`, not in it.
+
+    The shape is that of joryirving/home-ops, nvidia-pool.yaml; LLMKube's RuleRoute has the field.
+    """
+    through = "{name: x, route: {backends: [a, b], poolActivation: IfIdle}}"
+    text = TWO + router(f"{backends('a', 'b')}, rules: [{through}]") + pool(members("a", "b"))
+    assert scenario(text)["router"]["rules"][0]["poolActivation"] == "IfIdle"
+    assert not any("poolActivation" in str(note) for note in translated(text).notes)
+
+
 def test_mirrored_requests_are_not_sent_to_be_answered():
     """A shadow backend would answer clients when the first one fails."""
     shadow = "{name: x, route: {backends: [a, b], strategy: shadow}}"
