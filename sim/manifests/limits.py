@@ -31,7 +31,6 @@ def translate(policy: Fields, rules: Sequence[str], written: Sequence[str]) -> B
 
 
 def _classification(classification: Fields) -> None:
-    classification.ignore("sensitiveClassifications", "rules say themselves what fails closed")
     mode = classification.one_of("mode", ("header-only", "detector", "hybrid"))
     if mode in ("detector", "hybrid"):
         message = f"podsim has no detector; the header {CLASSIFICATION_HEADER} decides"

@@ -89,6 +89,31 @@ def test_imported_scenarios_run_as_they_are(podsim, sample: str):
     assert "requests completed" in result.stdout
 
 
+@pytest.mark.parametrize("sample", ["gate.yaml", "card.yaml"])
+def test_what_is_assumed_runs(podsim, sample: str):
+    """`--assume` would end in a scenario that has to be completed all the same."""
+    result = podsim("import", "--assume", DATA / sample, "-o", "fleet.yaml")
+    assert (result.exit_code, "Run it with" in result.stdout) == (0, True)
+    assert "is assumed" in result.stderr
+    assert podsim("validate", "fleet.yaml").exit_code == 0
+    ran = podsim("run", "fleet.yaml", "--no-store", "--jobs", "1", "--set", "window.measure=5m")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+
+
+def test_the_model_of_a_service_is_given_by_name(podsim):
+    """A slip in the option would be a traceback, or no model at all."""
+    unknown = DATA / "unknown.yaml"
+    given = podsim(
+        "import", unknown, "--gpu", "h100", "--model", "mystery.v2=meta-llama/Llama-2-13b"
+    )
+    assert "model: llama-2-13b  # --model" in given.stdout
+    for wrong in ("mystery.v2", "=qwen3-8b", "a=b=c", "nobody=qwen3-8b"):
+        refused = podsim("import", unknown, "--model", wrong)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+    twice = podsim("import", unknown, "--model", "mystery.v2=qwen3-8b", "--model", "mystery.v2=q")
+    assert "mystery.v2 has two models, qwen3-8b and q" in twice.stderr
+
+
 def test_traffic_comes_from_a_scenario_of_ones_own(podsim):
     """One's own workload would be ignored."""
     result = podsim("import", LOAD_AWARE, "--workload", "tiny.yaml")
