@@ -82,11 +82,12 @@ class Fields:
             below.ignore_unread()
 
     def _leave_out(self, key: str, near: str | None) -> None:
-        if key in unmodelled.NO_EFFECT:
+        matters = unmodelled.field_matters(key, plain(self.node.values[key]))
+        if matters is False:
             self._read.add(key)
             if key in self:
                 self.notes.leave_out(self.place_of(key), key)
-        elif key in unmodelled.EFFECTS:
+        elif matters:
             self.ignore(key, unmodelled.EFFECTS[key])
         elif near is not None:
             self.ignore(key, f"unknown field; did you mean {near}?")

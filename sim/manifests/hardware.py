@@ -86,31 +86,38 @@ class _Said:
 
 def _said(engine: Engine, model: Object | None) -> _Said:
     resources = engine.service.spec.child("resources")
+    if model is not None:
+        model.spec.child("resources")
     hardware = None if model is None else model.spec.child("hardware")
     gpu = None if hardware is None else hardware.child("gpu")
     count = None if resources is None else resources.whole("gpu", 0, MAX_GPUS)
-    origin, memory, vendor, on_cpu = "spec.resources.gpu", None, None, False
+    origin, memory, vendor, on_cpu, gpus_of_memory = "spec.resources.gpu", None, None, False, 1
     if resources is not None:
-        memory = resources.text("gpuMemory")
+        memory, gpus_of_memory = resources.text("gpuMemory"), count or 1
     if hardware is not None:
         on_cpu = hardware.text("accelerator") == "cpu" and not count
     if model is not None and gpu is not None:
         of_model, vendor = gpu.whole("count", 0, MAX_GPUS), gpu.text("vendor")
-        memory = gpu.text("memory") or memory
+        gpu.leave("runtime")
+        if (of_one := gpu.text("memory")) is not None:
+            memory, gpus_of_memory = of_one, 1
         if count is None:
             count, origin = of_model, f"{MODEL} {model.name} spec.hardware.gpu.count"
         on_cpu = on_cpu or (gpu.flag("enabled") is False and not count)
-    fitting = () if memory is None or on_cpu else _with_memory(memory, vendor)
-    told = "" if memory is None else f"GPU memory {memory}"
+    if on_cpu or (memory is None and vendor != "amd"):
+        return _Said(count or 0, origin, on_cpu, "", ())
+    fitting = AMD if memory is None else _with_memory(memory, gpus_of_memory, vendor)
+    of_all = f" of {gpus_of_memory} GPUs" if gpus_of_memory > 1 else ""
+    told = "vendor amd" if memory is None else f"GPU memory {memory}{of_all}"
     return _Said(count or 0, origin, on_cpu, told, fitting)
 
 
-def _with_memory(text: str, vendor: str | None) -> tuple[str, ...]:
-    """The GPUs that are sold with at least so much memory, the least of them first."""
+def _with_memory(text: str, gpus: int, vendor: str | None) -> tuple[str, ...]:
+    """The GPUs of which so many are sold with at least so much memory, the least of them first."""
     quantity = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(Gi|G|Mi|M)", text)
     if quantity is None:
         return ()
-    wanted = float(quantity[1]) * _UNITS[quantity[2]]
+    wanted = float(quantity[1]) * _UNITS[quantity[2]] / gpus
     amd = vendor == "amd"
     enough = [
         name
@@ -126,10 +133,13 @@ def _by_memory() -> tuple[str, ...]:
 
 
 def _smallest(engine: Engine) -> str:
-    """The first GPU that has room for the model and one sequence; the last if none has."""
+    """The first GPU that has room for the model and one sequence; the last if none has.
+
+    Those that share the host's memory are not thought of, unless they are meant.
+    """
     settings = engine.settings
     said = () if engine.without_gpu is None else engine.without_gpu.gpus
-    among = said or _by_memory()
+    among = said or [name for name in _by_memory() if catalog.gpus()[name].host_link is not None]
     model = catalog.models().get(settings["model"].value) if "model" in settings else None
     if model is None:
         return among[0]
@@ -139,7 +149,7 @@ def _smallest(engine: Engine) -> str:
     gpus = int(settings["tensorParallel"].value) if "tensorParallel" in settings else 1
     share = needed / gpus + WORKSPACE
     room = (name for name in among if SHARE_FOR_USE * catalog.gpus()[name].memory >= share)
-    return next(room, _by_memory()[-1])
+    return next(room, among[-1])
 
 
 def _from_labels(labels: dict[str, str]) -> Setting | None:

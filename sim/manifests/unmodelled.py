@@ -23,6 +23,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "maxPodLifetimeSeconds": "pods are not recycled",
     "moeCPULayers": "experts stay on the GPU",
     "moeCPUOffload": "experts stay on the GPU",
+    "mode": "requests are answered token by token",
     "multiNode": "a replica is on one node",
     "noKvOffload": "the KV cache stays on the GPU",
     "reasoningBudget": "lengths of answers are the workload's",
@@ -45,12 +46,12 @@ NO_EFFECT: Final = frozenset(
         *("bindAddress", "containerPort", "costPerMillionTokens", "cpu"),
         *("credentialsSecretRef", "disruption", "enabled"),
         *("endpoint", "env", "envFrom", "ephemeralStorage", "evictionProtection", "extraVolumes"),
-        *("extraVolumeMounts", "flashAttention", "format", "gatewayRef"),
+        *("extraVolumeMounts", "files", "flashAttention", "format", "gatewayRef", "mmproj"),
         *("hfTokenSecretRef", "imagePullPolicy", "imagePullSecrets", "initContainers", "jinja"),
         *("labels", "mcpServer", "memory", "memoryLimit", "metadataOverrides"),
         *("modelCache", "noWarmup", "podAnnotations", "podLabels"),
         *("podSecurityContext", "priority", "priorityClassName", "probeOverrides"),
-        *("reasoningBudgetMessage", "refreshPolicy", "runtimeClassName"),
+        *("reasoningBudgetMessage", "refreshPolicy", "resourceName", "runtimeClassName"),
         *(
             "sensitiveClassifications",
             "securityContext",
@@ -106,14 +107,34 @@ NO_FLAG_EFFECT: Final = frozenset(
         *("enable-prompt-tokens-details", "generation-config", "override-generation-config"),
         *("enable-chunked-prefill", "slot-save-path", "log-verbosity", "lv", "log-prefix"),
         *("log-timestamps", "no-perf", "offline", "skip-mm-profiling", "mm-processor-kwargs"),
+        *("cont-batching", "cb", "reasoning-preserve", "load-mode", "embedding", "pooling"),
         *("safetensors-load-strategy", "enable-log-requests", "root-path", "ssl-keyfile"),
     )
 )
 """Options that cannot change what a simulation finds."""
 
+DRAFTING: Final = ("spec-", "speculative-", "draft-")
+
+AS_ASSUMED: Final[Mapping[str, tuple[object, ...]]] = {
+    "enableChunkedPrefill": (True,),
+    "layers": (-1, 99, 999),
+    "weight": (1,),
+}
+"""Values that say what podsim assumes; of the other fields that is false."""
+
 ALL_LAYERS: Final = ("-1", "all", "auto")
 LAYERS: Final = ("n-gpu-layers", "gpu-layers", "ngl")
 MANY_LAYERS: Final = 99
+
+
+def field_matters(key: str, value: object) -> bool | None:
+    """Whether a field that is not translated changes a run; None for one nobody knows.
+
+    What is switched off does not, nor layers on the GPU that are all there.
+    """
+    if key in NO_EFFECT or (key in EFFECTS and value in AS_ASSUMED.get(key, (False,))):
+        return False
+    return True if key in EFFECTS else None
 
 
 def flag_matters(name: str, value: str | None) -> bool | None:
@@ -125,4 +146,4 @@ def flag_matters(name: str, value: str | None) -> bool | None:
         return not (value in ALL_LAYERS or (value.isdigit() and int(value) >= MANY_LAYERS))
     if name in NO_FLAG_EFFECT:
         return False
-    return True if name in FLAG_EFFECTS else None
+    return True if name in FLAG_EFFECTS or name.startswith(DRAFTING) else None

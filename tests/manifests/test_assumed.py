@@ -66,6 +66,8 @@ def test_members_of_a_pool_are_assumed_to_share_one_gpu():
         ("resources: {gpu: 1, gpuMemory: 24Gi}", "", "l4, rtx-4090, rtx-3090"),
         ("resources: {gpu: 1}", "hardware: {gpu: {memory: 80Gi}}", "a100-80gb, h100"),
         ("resources: {gpu: 1, gpuMemory: 64Gi}", "hardware: {gpu: {vendor: amd}}", "strix-halo"),
+        ("resources: {gpu: 1}", "hardware: {gpu: {vendor: amd}}", "strix-halo"),
+        ("resources: {gpu: 4, gpuMemory: 96Gi}", "", "l4, rtx-4090, rtx-3090"),  # of a pod
         ("resources: {gpu: 1, gpuMemory: plenty}", "", ""),
     ],
 )

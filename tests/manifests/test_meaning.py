@@ -322,6 +322,19 @@ def test_what_cannot_matter_is_one_line():
     )
 
 
+def test_what_is_switched_off_or_all_there_is_no_loss():
+    """Layers that are all on the GPU stood among what is lost, and so did what is switched off."""
+    model = MODEL.replace(
+        "Qwen3-8B", "Qwen3-8B, hardware: {gpu: {layers: -1}}, resources: {cpu: 8}"
+    )
+    spec = "moeCPUOffload: false, vllmConfig: {enableChunkedPrefill: true, enforceEager: false}"
+    notes = translated(model + service("a", spec), gpu="h100").notes
+    assert [note.kind for note in notes] == [NoteKind.IGNORED]
+    some = model.replace("-1", "12") + service("a", "extraArgs: [-ngl, '12', --spec-type, mtp]")
+    left = [str(note) for note in translated(some, gpu="h100").notes if "not modelled" in str(note)]
+    assert [line.split()[-1] for line in left] == ["GPU", "-ngl", "--spec-type"]
+
+
 def test_vllm_runs_as_many_sequences_as_its_service_has_slots():
     """An engine of 5 sequences became one of 1,024: the operator renders parallelSlots as
     --max-num-seqs for vLLM (runtime_vllm_args.go), unless extraArgs have that flag.
