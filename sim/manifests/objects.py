@@ -5,16 +5,15 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sim.errors import ScenarioError
-from sim.manifests.fields import Fields
+from sim.manifests.fields import TYPO, Fields
 from sim.manifests.notes import NoteKind, Notes
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, Sequence, at, plain, text_of
-from sim.scenario.suggest import suggestion
+from sim.scenario.suggest import nearest, suggestion
 from sim.scenario.yamltext import parse_documents
 
 GROUP: Final = "inference.llmkube.dev/"
 ROUTER, POOL, SERVICE, MODEL = "ModelRouter", "ModelPool", "InferenceService", "Model"
 TRANSLATED: Final = (ROUTER, POOL, SERVICE, MODEL)
-OTHERS_OF_THE_GROUP: Final = ("GPUQuota", "LoRAAdapter")
 REFERENCE: Final = {SERVICE: "modelRef", MODEL: "source"}
 ASSUMED: Final = {SERVICE: "one pod of llama.cpp with the model", MODEL: "the model"}
 """What stands in for an object that is missing, and the one field that says it."""
@@ -130,10 +129,11 @@ def _take(document: Node, objects: Objects) -> None:
         return
     name = text_of(at(document, "metadata", "name")) or ""
     version = text_of(at(document, "apiVersion")) or ""
-    if not version.startswith(GROUP) or kind in OTHERS_OF_THE_GROUP:
+    slip = nearest(kind, TRANSLATED, TYPO) is not None and kind not in TRANSLATED
+    if not version.startswith(GROUP) or (kind not in TRANSLATED and not slip):
         message = f"{kind} {name}".rstrip() + " is no part of a scenario"
         objects.notes.add(NoteKind.SKIPPED, document.place, (), message)
-    elif kind not in TRANSLATED:
+    elif slip:
         hint = suggestion(kind, TRANSLATED)
         objects.notes.fault(document.keys["kind"], ("kind",), f"unknown kind {kind!r}{hint}")
     else:

@@ -124,6 +124,20 @@ def test_traffic_comes_from_a_scenario_of_ones_own(podsim):
     assert "ignored: tiny.yaml:4:1: engines: only window, seeds" in result.stderr
 
 
+def test_what_the_scenario_is_warned_of_is_said_at_once(podsim, tmp_path: Path):
+    """One's own workload asked for a model that nobody serves, and import said nothing of it."""
+    (tmp_path / "w.yaml").write_text(
+        "window: {measure: 1m}\n"
+        "workloads: {w: {kind: requests, arrivals: {kind: poisson, rate: 1}, promptTokens: 10, "
+        "outputTokens: 1, model: nobody}}\n"
+    )
+    unknown = ("import", DATA / "unknown.yaml", "--assume")
+    result = podsim(*unknown, "--workload", "w.yaml", "-o", "fleet.yaml")
+    told = podsim("validate", "fleet.yaml").stdout
+    (warning,) = [line for line in told.splitlines() if line.startswith("warning: fleet.yaml")]
+    assert warning in result.stderr.splitlines()
+
+
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     podsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

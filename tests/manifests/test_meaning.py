@@ -352,6 +352,22 @@ def test_a_data_plane_that_podsim_does_not_know_is_warned_of(plane: str):
     assert any(f"{plane} is not modelled" in warning for warning in warnings(text))
 
 
+def test_what_newer_apis_add_ends_no_import():
+    """A value or a kind of a later version was a slip of the pen, and the whole import failed."""
+    policy = "policy: {budgets: [{name: b, scope: tenant, maxTokens: 5}]}"
+    strategy = "{name: x, route: {backends: [a], strategy: cheapest, poolActivation: Soon}}"
+    text = TWO + router(f"{backends('a')}, defaultRoute: a, rules: [{strategy}], {policy}")
+    text += pool(f"{members('b')}, swapPolicy: auction")
+    text += "---\napiVersion: inference.llmkube.dev/v1beta2\nkind: ModelFederation\n"
+    found = scenario(text)
+    assert "poolActivation" not in found["router"]["rules"][0]
+    assert "swapPolicy" not in found["pools"]["p"] and "policy" not in found["router"]
+    said = "".join(warnings(text))
+    assert all(f"'{word}'" in said for word in ("tenant", "cheapest", "Soon", "auction"))
+    skipped = [str(note) for note in translated(text).notes if note.kind == NoteKind.SKIPPED]
+    assert any("ModelFederation is no part" in line for line in skipped)
+
+
 def test_a_custom_format_of_the_cache_wins_over_the_standard_one():
     """`kvCacheCustomDtype` was called a slip of the pen for kvCacheDtype, and lost."""
     both = "vllmConfig: {kvCacheCustomDtype: turbo2, kvCacheDtype: auto, dtype: bfloat16}"
