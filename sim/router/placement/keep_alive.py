@@ -23,10 +23,9 @@ class KeepAliveSpec(Model):
     idle_timeout: PositiveDuration = Field(
         default=90.0, description="Idle time after which a connection is closed."
     )
-    max_idle: Annotated[int, whole(0, 1_000_000)] = Field(
+    max_idle: Annotated[int, whole(1, 1_000_000)] = Field(
         default=10,
-        description="Idle connections that are kept; a further one is closed at once. With 0 each "
-        "request makes a connection, so goes to a random pod.",
+        description="Idle connections that are kept; a further one is closed at once.",
     )
 
 
