@@ -51,7 +51,7 @@ NO_EFFECT: Final = frozenset(
         *("labels", "mcpServer", "memory", "memoryLimit", "metadataOverrides"),
         *("modelCache", "noWarmup", "podAnnotations", "podLabels"),
         *("podSecurityContext", "priority", "priorityClassName", "probeOverrides"),
-        *("reasoningBudgetMessage", "refreshPolicy", "resourceName", "runtimeClassName"),
+        *("reasoningBudgetMessage", "refreshPolicy", "resourceClaims", "resourceName"),
         *(
             "sensitiveClassifications",
             "securityContext",
@@ -75,7 +75,14 @@ FLAG_EFFECTS: Final = frozenset(
         *("n-gpu-layers", "gpu-layers", "ngl", "override-tensor", "ot", "split-mode", "sm"),
         *("tensor-split", "ts", "swap-space", "no-enable-chunked-prefill"),
         *("enable-sleep-mode", "reasoning-budget", "cache-reuse", "context-shift", "swa-full"),
-        *("decode-context-parallel-size", "mamba-cache-mode", "kv-cache-dtype-skip-layers"),
+        *("decode-context-parallel-size", "mamba-cache-mode", "mamba-ssm-cache-dtype"),
+        *(
+            "kv-cache-dtype-skip-layers",
+            "mamba-cache-dtype",
+            "kv-cache-memory",
+            "kv-cache-memory-bytes",
+            "checkpoint-min-step",
+        ),
     )
 )
 """Options that change a run and that podsim does not model."""
@@ -107,7 +114,15 @@ NO_FLAG_EFFECT: Final = frozenset(
         *("enable-prompt-tokens-details", "generation-config", "override-generation-config"),
         *("enable-chunked-prefill", "slot-save-path", "log-verbosity", "lv", "log-prefix"),
         *("log-timestamps", "no-perf", "offline", "skip-mm-profiling", "mm-processor-kwargs"),
-        *("cont-batching", "cb", "reasoning-preserve", "load-mode", "embedding", "pooling"),
+        *(
+            "cont-batching",
+            "cb",
+            "image-min-tokens",
+            "reasoning-preserve",
+            "load-mode",
+            "embedding",
+            "pooling",
+        ),
         *("safetensors-load-strategy", "enable-log-requests", "root-path", "ssl-keyfile"),
     )
 )

@@ -2,7 +2,17 @@
 
 import pytest
 
-from sim.manifests.options import LLAMACPP, VLLM, Nearest, NotModelledError, Word, flag_of, flags
+from sim.manifests import unmodelled
+from sim.manifests.options import (
+    LLAMACPP,
+    MODEL_FLAGS,
+    VLLM,
+    Nearest,
+    NotModelledError,
+    Word,
+    flag_of,
+    flags,
+)
 from sim.scenario.nodes import Place
 
 HERE = Place("m.yaml", 1, 1)
@@ -83,3 +93,11 @@ def test_fields_are_their_flags():
     """A field of the manifest would be ignored while its flag is understood."""
     assert flag_of("maxNumBatchedTokens") == "max-num-batched-tokens"
     assert flag_of("contextSize") == "ctx-size"
+
+
+def test_what_is_left_out_has_an_effect_or_none():
+    """A field or an option in both lists would be called harmless and not modelled at once."""
+    assert not unmodelled.NO_EFFECT & unmodelled.EFFECTS.keys()
+    assert not unmodelled.NO_FLAG_EFFECT & unmodelled.FLAG_EFFECTS
+    known = VLLM.keys() | LLAMACPP.keys() | set(MODEL_FLAGS)
+    assert not known & (unmodelled.NO_FLAG_EFFECT | unmodelled.FLAG_EFFECTS)
