@@ -1,7 +1,7 @@
 """What a scenario's ``events`` do to the cluster, at their time."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from sim.cluster.wiring import Plant
@@ -80,11 +80,19 @@ class Incidents:
         way, replica = self._ways[event.backend], self._built.replicas[event.backend][event.replica]
         for process in replica.processes:
             way.set_up(way.pods.index(process), up)
+        if event.restarts_proxy:
+            self._proxy.restart()
 
     def _after(self, duration_s: float, callback: partial[None]) -> None:
         self._kernel.at_instant(self._kernel.now_s + duration_s, Order.FAULT, callback)
 
 
-def restarts_s(events: Iterable[Event]) -> tuple[float, ...]:
+def restarts_s(events: Sequence[Event]) -> tuple[float, ...]:
     """When the proxy restarts, in order."""
-    return tuple(sorted(event.at for event in events if isinstance(event, ProxyRestart)))
+    times_s = [event.at for event in events if isinstance(event, ProxyRestart)]
+    for event in events:
+        if isinstance(event, PodLost) and event.restarts_proxy:
+            times_s.append(event.at)
+            if event.duration is not None:
+                times_s.append(event.at + event.duration)
+    return tuple(sorted(times_s))

@@ -29,6 +29,9 @@ def doubling(first: float, count: int) -> Bounds:
     return tuple(first * 2.0**power for power in range(count))
 
 
+DEFAULT_S: Final[Bounds] = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Prometheus' own (client_golang, ``DefBuckets``); LLMKube's of request durations."""
+
 # LLMKube, internal/metrics: of its router's first token, its pools' swaps and its pools' holds.
 ROUTER_TTFT_S: Final = doubling(0.01, 12)
 SWAP_S: Final = doubling(1.0, 10)

@@ -13,7 +13,7 @@ from sim.export.buckets import HOLD_S, SWAP_S
 from sim.export.families import NAMESPACE, Family, Labels, Scrape, Value, counted, observed, words
 from sim.request import PoolError
 from sim.results.arrow import Mask
-from sim.results.pools import COLD, PoolColumns
+from sim.results.pools import PoolColumns
 from sim.stats import Floats
 
 OF_MEMBER = ("router", "pool", "member")
@@ -37,7 +37,7 @@ class _Pools:
         self._scrape = scrape
         self._columns = PoolColumns.of(table)
         self._pool, self._member = words(table, "pool"), words(table, "member")
-        self._from = [name or COLD for name in words(table, "from_member")]
+        self._from = words(table, "from_member")
         self._result = words(table, "result")
         self._began = scrape.happened(self._columns.start_s)
         self._ended = scrape.happened(self._columns.end_s)
@@ -84,7 +84,7 @@ class _Pools:
         yield Family(
             "llmkube_modelpool_swaps_total",
             "counter",
-            "Completed swaps; from is cold where no member was in memory.",
+            "Completed swaps; from is empty where no member was in memory.",
             ("router", "pool", "from", "to"),
             counted(pairs, completed),
         )
@@ -123,15 +123,13 @@ class _Pools:
         """How long, how many now, and what became of them."""
         labels = self._of_member()
         held = self._kind("hold")
-        lasted_s: Floats = self._columns.lasted_s
+        held_s, done = self._held_until_swapped()
         yield Family(
             "llmkube_modelpool_hold_duration_seconds",
             "histogram",
-            "Time for which attempts were held that had to wait for a member, however it ended.",
+            "Time from the begin of the hold that caused a completed swap to the end of the swap.",
             OF_MEMBER,
-            observed(
-                labels, lasted_s, held & self._ended & (lasted_s > 0.0), HOLD_S, self._members
-            ),
+            observed(labels, held_s, done, HOLD_S, self._members),
         )
         granted = held & self._ended & self._columns.result.equal("granted")
         yield Family(
@@ -157,6 +155,30 @@ class _Pools:
             OF_MEMBER,
             self._zeroed(counted(labels, np.asarray(open_now))),
         )
+
+    def _held_until_swapped(self) -> tuple[Floats, Mask]:
+        """How long whoever caused a swap had been held when it was done; which rows are such swaps.
+
+        LLMKube observes once for each completed swap (internal/router/activator.go),
+        and a caller that begins to wait starts it at once if it may: of those who
+        wait for the member when the swap begins, the first.
+        """
+        columns = self._columns
+        done = self._kind("swap") & self._ended & columns.result.equal("completed")
+        done &= columns.cause.equal("request")
+        held = self._kind("hold")
+        held_s = np.full(len(done), np.nan)
+        for row in np.flatnonzero(done).tolist():
+            began_s = columns.start_s[row]
+            same = [
+                other
+                for other in np.flatnonzero(held & (columns.start_s <= began_s)).tolist()
+                if (self._pool[other], self._member[other]) == (self._pool[row], self._member[row])
+                and not columns.end_s[other] < began_s
+            ]
+            since_s = min((columns.start_s[other] for other in same), default=began_s)
+            held_s[row] = columns.end_s[row] - since_s
+        return held_s, done
 
     def _zeroed(self, samples: dict[Labels, float]) -> dict[Labels, float]:
         """With a 0 for each member that has none."""

@@ -1,7 +1,8 @@
 """What LLMKube's router would say of a run: ``llmkube_router_*``.
 
-Names, labels and buckets are those of LLMKube (internal/metrics). What bypasses
-the router is not counted.
+Names, labels and buckets are those of LLMKube (internal/metrics), and values are
+set when its proxy sets them (internal/router/proxy.go). What bypasses the router
+is not counted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,21 +10,36 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim.export.buckets import ROUTER_TTFT_S
-from sim.export.families import Family, Labels, Scrape, counted, observed, words
-from sim.request import DIRECT, Answer, Outcome, Status
+from sim.export.buckets import DEFAULT_S, ROUTER_TTFT_S
+from sim.export.families import Family, Labels, Scrape, Value, counted, observed, words
+from sim.export.pod_families import pods
+from sim.request import DIRECT, Answer, Outcome, Reason, Status
 from sim.results import arrow
 from sim.results.requests import RequestColumns
 from sim.results.served import answered_last
 from sim.router.placement.bindings import Bindings
 
 TABLE: Final = "session-table"
+ROUTERS: Final = frozenset(
+    value for name, value in vars(Answer).items() if name.isupper() and isinstance(value, str)
+)
+"""Answers of the router's own."""
 REMEMBERED: Final = (Outcome.NEW, Outcome.STICKY, Outcome.SPILL, Outcome.MIGRATED, Outcome.HOME)
 """How a table comes to place a request that has a session."""
 
 
+SERVED: Final = "ok_stream"
+"""The outcome of a request whose response has begun: all clients of podsim stream."""
+
+LOCAL: Final = "local"
+"""The tier of every backend: podsim has none outside of the cluster."""
+
+BROKEN: Final = 500
+"""From this status on an answer puts its backend into quarantine."""
+
+
 def router_families(scrape: Scrape) -> Iterator[Family]:
-    """Placements, bindings, requests, first tokens, fail-closed answers."""
+    """Placements, bindings, requests, their times, health of backends, fail-closed answers."""
     yield _placements(scrape)
     yield Family(
         "llmkube_router_session_bindings",
@@ -32,8 +48,12 @@ def router_families(scrape: Scrape) -> Iterator[Family]:
         ("router", "backend"),
         {(scrape.router, name): float(_bindings(scrape, name)) for name in _tables(scrape)},
     )
-    yield _requests(scrape)
+    over = _Over(scrape)
+    yield over.requests()
+    yield over.durations()
+    yield over.utilization()
     yield _first_tokens(scrape)
+    yield from _health(scrape)
     yield _fail_closed(scrape)
 
 
@@ -52,37 +72,130 @@ def _placements(scrape: Scrape) -> Family:
     )
 
 
-def _requests(scrape: Scrape) -> Family:
-    """Every try of a client is a request to the router; those without an answer do not count."""
-    table = scrape.result.tables.requests
-    columns = RequestColumns.of(table)
-    rules, backends = words(table, "rule"), words(table, "backend")
-    statuses, reasons = words(table, "status"), words(table, "reason")
-    last = scrape.through_router & scrape.happened(columns.end_s)
-    last &= answered_last(scrape.result.tables, columns)
-    labels = [
-        (*_whose(scrape, rule, backend), _outcome(status, reason))
-        for rule, backend, status, reason in zip(rules, backends, statuses, reasons, strict=True)
-    ]
-    samples = counted(labels, last)
-    for each, count in _earlier_tries(scrape, rules, words(table, "model")).items():
-        samples[each] = samples.get(each, 0.0) + count
-    return Family(
-        "llmkube_router_requests_total",
-        "counter",
-        "Requests to the router that are over, every try of a client one; outcome is completed, "
-        "or the router's reason.",
-        ("router", "rule", "backend", "classification", "outcome"),
-        {each: samples[each] for each in sorted(samples)},
+class _Over:
+    """The requests that are over, by their last tries; what came of earlier ones is counted too."""
+
+    def __init__(self, scrape: Scrape) -> None:
+        table = scrape.result.tables.requests
+        self._scrape = scrape
+        self._columns = columns = RequestColumns.of(table)
+        self._rules, self._backends = words(table, "rule"), words(table, "backend")
+        self._models = words(table, "model")
+        self._last = scrape.through_router & scrape.happened(columns.end_s)
+        self._last &= answered_last(scrape.result.tables, columns)
+        # Answers below 500 pass through as they are, from whichever backend they come.
+        begun = ~np.isnan(columns.first_token_s) | columns.were(Status.COMPLETED)
+        own = np.array([reason in ROUTERS for reason in words(table, "reason")], dtype=bool)
+        begun |= columns.were(Status.REJECTED) & (columns.http_status < BROKEN) & ~own
+        self._served = self._last & begun
+        self._waited_s = np.where(
+            np.isnan(columns.first_token_s), columns.end_s, columns.first_token_s
+        )
+        self._waited_s = self._waited_s - columns.arrival_s
+
+    def requests(self) -> Family:
+        """Every try is a request to the router; those that nobody answered do not count."""
+        table = self._scrape.result.tables.requests
+        rows = zip(self._rules, self._backends, words(table, "status"), words(table, "reason"))
+        labels = [
+            (*_whose(self._scrape, rule, backend), SERVED if served else reason or status)
+            for (rule, backend, status, reason), served in zip(rows, self._served.tolist())
+        ]
+        samples = counted(labels, self._last)
+        earlier = _earlier_tries(self._scrape, self._rules, self._models)
+        for each, count in earlier.items():
+            samples[each] = samples.get(each, 0.0) + count
+        return Family(
+            "llmkube_router_requests_total",
+            "counter",
+            "Requests to the router that are over, every try of a client one; outcome is ok_stream "
+            "or the router's reason.",
+            ("router", "rule", "backend", "classification", "outcome"),
+            {each: samples[each] for each in sorted(samples)},
+        )
+
+    def durations(self) -> Family:
+        """As LLMKube has it, which ends them when the response begins; a spent budget takes 0 s."""
+        reasons = words(self._scrape.result.tables.requests, "reason")
+        spent = np.array([reason == Answer.BUDGET_EXCEEDED for reason in reasons], dtype=bool)
+        labels = [
+            (self._scrape.router, rule, "" if refused else backend)
+            for rule, backend, refused in zip(self._rules, self._backends, spent.tolist())
+        ]
+        here = self._served | (self._last & spent)
+        return Family(
+            "llmkube_router_request_duration_seconds",
+            "histogram",
+            "Time from the arrival of a request, the first of its tries, to the begin of its "
+            "response.",
+            ("router", "rule", "backend"),
+            observed(labels, np.where(spent, 0.0, self._waited_s), here, DEFAULT_S),
+        )
+
+    def utilization(self) -> Family:
+        """That of the request whose response ended last, by who set its limit."""
+        scenario = self._scrape.scenario
+        rules = {rule["name"]: rule for rule in scenario["router"]["rules"]}
+        samples: dict[Labels, Value] = {}
+        served = np.flatnonzero(self._served)
+        for row in served[np.argsort(self._columns.end_s[served], kind="stable")].tolist():
+            of_rule = rules.get(self._rules[row], {}).get("timeout")
+            of_backend = scenario["backends"].get(self._backends[row], {}).get("timeout")
+            of_proxy = scenario["router"].get("proxy", {}).get("responseHeaderTimeout")
+            limit_s = of_rule or of_backend or of_proxy
+            if limit_s:
+                scope = "rule" if of_rule else "proxy"
+                samples[self._scrape.router, scope] = float(self._waited_s[row]) / limit_s
+        return Family(
+            "llmkube_router_budget_utilization",
+            "gauge",
+            "Share of its timeout that the request took whose response ended last.",
+            ("router", "scope"),
+            dict(sorted(samples.items())),
+        )
+
+
+def _health(scrape: Scrape) -> Iterator[Family]:
+    """Backends with a pod whose last answer has not put it into quarantine."""
+    broken = _in_quarantine(scrape)
+    healthy: dict[Labels, float] = {}
+    for pod in pods(scrape):
+        whose = scrape.router, pod.backend
+        healthy[whose] = max(healthy.get(whose, 0.0), float(pod.name not in broken))
+    yield Family(
+        "llmkube_router_backend_health",
+        "gauge",
+        "Whether a backend has a pod that is not in quarantine (1), or none (0).",
+        ("router", "backend"),
+        healthy,
     )
+    yield Family(
+        "llmkube_router_active_backends",
+        "gauge",
+        "Backends with a pod that is not in quarantine.",
+        ("router", "tier"),
+        {(scrape.router, LOCAL): sum(healthy.values())},
+    )
+
+
+def _in_quarantine(scrape: Scrape) -> set[str]:
+    """Pods that broke an attempt off, or answered it 5xx, not longer ago than quarantine lasts."""
+    table, facts = scrape.result.tables.placements, scrape.facts
+    ended_s, http_status = arrow.numbers(table, "end_s"), arrow.whole(table, "http_status")
+    status = arrow.strings(table, "status")
+    blamed = status.equal(Status.FAILED) | status.equal(Status.REJECTED)
+    blamed &= (http_status < 0) | (http_status >= BROKEN)
+    blamed &= ~arrow.strings(table, "error").equal(Reason.TIMEOUT)
+    blamed &= ~arrow.strings(table, "proxy").equal(DIRECT) & scrape.happened(ended_s)
+    lasts_s = scrape.scenario["router"].get("proxy", {}).get("quarantineDuration", 0.0)
+    forgot_s = max((each for each in facts.restarts_s if each < scrape.at_s), default=0.0)
+    now_s = min(scrape.at_s, facts.end_s)
+    names = np.array(words(table, "pod"), dtype=object)
+    return set(names[blamed & (ended_s >= forgot_s) & (ended_s + lasts_s > now_s)].tolist())
 
 
 def _whose(scrape: Scrape, rule: str, backend: str) -> Labels:
     return scrape.router, rule, backend, _classification(scrape, rule)
-
-
-def _outcome(status: str, reason: str) -> str:
-    return status if status == Status.COMPLETED else reason or status
 
 
 def _earlier_tries(scrape: Scrape, rules: list[str], models: list[str]) -> dict[Labels, float]:
@@ -109,7 +222,7 @@ def _earlier_tries(scrape: Scrape, rules: list[str], models: list[str]) -> dict[
     ):
         rule = rules[row] if models[row] == model else ""
         whose = _whose(scrape, rule, backends.get((row, number), ""))
-        labels.append((*whose, _outcome(status, reason)))
+        labels.append((*whose, reason or status))
     return counted(labels, here)
 
 

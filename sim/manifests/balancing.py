@@ -18,9 +18,12 @@ LOAD_BOUND: Final = "maxLoadPercent"
 AFFINITY: Final = "sessionAffinity"
 
 RING_LOAD_PERCENT: Final = 125
-"""The bound of 0.10.7, whatever its objects say."""
+"""The bound of the ring, whatever its objects say."""
 
-_RING_VERSION: Final = re.compile(r":v?0\.10\.7(?:@[a-z0-9:]+)?$")
+LAST_RING: Final = (0, 10, 7)
+"""Proxies up to here place by the ring; 0.10.8, previews included, brought the session table."""
+
+_VERSION: Final = re.compile(r":v?([0-9]+)\.([0-9]+)\.([0-9]+)(?![0-9])[^/]*$")
 
 
 @dataclass(frozen=True)
@@ -33,20 +36,27 @@ class Placement:
     keeps_sessions: bool = False
 
 
-def has_ring(image: str | None) -> bool:
-    """Whether a proxy image is pinned to 0.10.7, whose LoadAware is the bounded ring."""
-    return image is not None and _RING_VERSION.search(image) is not None
+def has_ring(image: str | None) -> bool | None:
+    """Whether the LoadAware of a proxy image is the bounded ring; None if its tag does not say."""
+    version = None if image is None else _VERSION.search(image)
+    return None if version is None else tuple(map(int, version.groups())) <= LAST_RING
 
 
-def translate(backend: Fields, ring: bool) -> Placement | None:
-    """The placement of ``backend``, or None where the manifest has no balancing.
+def translate(backend: Fields, default: Fields | None, ring: bool) -> Placement | None:
+    """The placement of ``backend``, or None where pods are a Service's to choose.
 
-    With ``ring`` the proxy is of 0.10.7, which has the bounded ring for
-    LoadAware, and kept sessions with RoundRobin too.
+    ``default`` is the block of the router for backends without their own. With
+    ``ring`` the proxy has the bounded ring for LoadAware, and kept sessions with
+    RoundRobin too. Without any block the proxy takes turns over the pods with
+    ``resolution: endpoint``, and knows only their Service with ``service``, the
+    default (LLMKube pull request 1820).
     """
-    block = backend.child("balancing")
+    block = backend.child("balancing") or default
+    resolution = backend.one_of("resolution", ("service", "endpoint"))
     if block is None:
-        return None
+        if resolution != "endpoint":
+            return None
+        return Placement("balancing", {"mode": ROUND_ROBIN}, backend.origin("resolution"))
     mode = block.one_of("mode", (LOAD_AWARE, ROUND_ROBIN)) or ROUND_ROBIN
     affinity = block.child(AFFINITY)
     where = block.origin("mode")
@@ -76,7 +86,7 @@ def _bounded_ring(block: Fields, affinity: Fields | None) -> Placement:
     if affinity is not None:
         affinity.leave("headers")  # podsim's clients have a session key, whatever it is called
     value = {"kind": "bounded-ring", "maxLoadPercent": RING_LOAD_PERCENT}
-    why = f"LoadAware of proxy 0.10.7 (spec.proxy.image); its bound is {RING_LOAD_PERCENT} %"
+    why = f"of a proxy up to 0.10.7 (spec.proxy.image); its bound is {RING_LOAD_PERCENT} %"
     return Placement("policy", value, why, keeps_sessions=True)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
+from sim.manifests import unmodelled
 from sim.manifests.notes import NoteKind, Notes
 from sim.scenario.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, is_null, plain
@@ -66,21 +67,32 @@ class Fields:
         self._read.update(keys)
 
     def ignore(self, key: str, why: str) -> None:
-        """Note that ``key`` has no effect, if it is there; what is below it is not listed too."""
+        """Note that ``key`` is not modelled, if it is there; what is below it is not listed too."""
         self._read.add(key)
         if key in self:
-            self.note(NoteKind.IGNORED, key, why)
+            self.note(NoteKind.NOT_MODELLED, key, why)
 
     def ignore_unread(self) -> None:
         """Note every key that nobody asked for, here and in the mappings that were asked for."""
         absent = sorted(self._read - self.node.values.keys())
         for key in self.node.values:
             if key not in self._read:
-                near = nearest(key, absent, TYPO)
-                hint = f"unknown field; did you mean {near}?"
-                self.ignore(key, "podsim does not model it" if near is None else hint)
+                self._leave_out(key, nearest(key, absent, TYPO))
         for below in self._below.values():
             below.ignore_unread()
+
+    def _leave_out(self, key: str, near: str | None) -> None:
+        matters = unmodelled.field_matters(key, plain(self.node.values[key]))
+        if matters is False:
+            self._read.add(key)
+            if key in self:
+                self.notes.leave_out(self.place_of(key), key)
+        elif matters:
+            self.ignore(key, unmodelled.EFFECTS[key])
+        elif near is not None:
+            self.ignore(key, f"unknown field; did you mean {near}?")
+        else:
+            self.ignore(key, "podsim does not know this field")
 
     def text(self, key: str) -> str | None:
         """Text; a number or a flag is taken as it reads, as Kubernetes does for labels."""
@@ -137,11 +149,20 @@ class Fields:
         return seconds
 
     def one_of(self, key: str, known: Sequence[str]) -> str | None:
-        """One of the words ``known``."""
+        """One of the words ``known``.
+
+        A slip of the pen is a fault; any other value, as of an API newer than podsim, is
+        warned of and taken for a missing one.
+        """
         value = self._scalar(key, "text")
         if value is None or value in known:
             return None if value is None else str(value)
-        self.fault(key, f"unknown value {describe(value)}{suggestion(str(value), known)}")
+        if not isinstance(value, str) or nearest(value, known, TYPO) is not None:
+            self.fault(key, f"unknown value {describe(value)}{suggestion(str(value), known)}")
+            return None
+        listed = ", ".join(known)
+        message = f"podsim does not know the value {value!r}, only {listed}; its default is assumed"
+        self.note(NoteKind.WARNING, key, message)
         return None
 
     def texts(self, key: str) -> list[str]:

@@ -1,7 +1,7 @@
 """What the objects of an import are to each other: who serves behind which name, and where."""
 
-from sim.manifests import pool, router, service
-from sim.manifests.engine import Engine
+from sim.manifests import hardware, pool, router, service
+from sim.manifests.engine import Engine, Given
 from sim.manifests.names import scenario_name
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import MODEL, POOL, ROUTER, SERVICE, Object, Objects
@@ -13,11 +13,10 @@ from sim.scenario.nodes import Place
 class Fleet:
     """Backends, rules, pools and engines of all objects.
 
-    ``gpu`` is the GPU of all services, whatever their labels say. What is
-    wrong goes to the notes of ``objects``; the rest is there in any case.
+    What is wrong goes to the notes of ``objects``; the rest is there in any case.
     """
 
-    def __init__(self, objects: Objects, gpu: str | None) -> None:
+    def __init__(self, objects: Objects, given: Given) -> None:
         self._objects = objects
         self._notes = objects.notes
         self.pools = self._read_pools()
@@ -26,11 +25,20 @@ class Fleet:
         self._check_names()
         self.engines: dict[str, Engine] = {
             backend.name: service.translate(
-                backend.service, objects, gpu, self._slot_labels(backend.service)
+                backend.service, objects, given, self._slot_labels(backend.service)
             )
             for backend in self.router.backends.values()
         }
+        for slot in self._slots():
+            hardware.assume_gpu([self.engines[backend.name] for backend in slot])
         self._skip_unused()
+
+    def _slots(self) -> list[list[Backend]]:
+        """Those that share GPUs: the members of each pool, and everybody else alone."""
+        pooled = [self.backends_of(members) for members in self.pools]
+        names = {backend.name for members in pooled for backend in members}
+        alone = [[each] for each in self.router.backends.values() if each.name not in names]
+        return [*pooled, *alone]
 
     def _read_pools(self) -> list[Pool]:
         taken: dict[str, Object] = {}

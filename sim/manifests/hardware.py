@@ -1,41 +1,155 @@
 """Which GPUs a pod has, as far as labels and requests for resources say it."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sim.manifests import names
-from sim.manifests.engine import Engine, Setting
+from sim.manifests.engine import Engine, Given, Setting, WithoutGpu
 from sim.manifests.objects import MODEL, Object
+from sim.scenario import catalog
 
 MAX_GPUS: Final = 64
 
+AMD: Final = ("strix-halo",)
+LEAST_OF_LABEL: Final = 0.9
+"""Of the memory that is sold, what a driver reports at least: 44.4 GiB of 48 GB."""
+SAME_SIZE: Final = 1.1
+"""Cards sold with the same memory report up to so much more than each other."""
+
+LEAST_TOKENS: Final = 8192
+WORKSPACE: Final = 4 * catalog.GIB
+SHARE_FOR_USE: Final = 0.9
+
+_UNITS: Final = {"Gi": 2.0**30, "G": 1e9, "Mi": 2.0**20, "M": 1e6}
+
 
 def add_gpus(
-    engine: Engine, model: Object | None, gpu: str | None, slot_labels: dict[str, str]
+    engine: Engine, model: Object | None, given: Given, slot_labels: dict[str, str]
 ) -> None:
     """Add ``gpu``, and ``tensorParallel`` where no option gives it.
 
-    ``gpu`` wins over all labels, those of the service over those of a slot.
+    That of ``given`` wins over all labels, those of the service over those of a slot.
     """
     own = engine.service.spec.labels("nodeSelector")
     labels = {f"label {name} in spec.nodeSelector": text for name, text in own.items()}
     labels |= {f"label {name} of the pool's slot": text for name, text in slot_labels.items()}
-    found = _from_labels(labels) if gpu is None else Setting(gpu, "--gpu")
-    if found is not None:
-        engine.settings["gpu"] = found
-    else:
-        shown = f" ({', '.join(labels.values())})" if labels else ""
-        engine.lacks(
-            f"no node label{shown} names a GPU that podsim knows: give gpu (`podsim list gpus`) "
-            "or use --gpu"
-        )
-    count = _count(engine, model)
-    if count is not None and "tensorParallel" not in engine.settings:
-        engine.settings["tensorParallel"] = count
+    found = _from_labels(labels) if given.gpu is None else Setting(given.gpu, "--gpu")
+    said = _said(engine, model)
+    if said.count > 1 and "tensorParallel" not in engine.settings:
+        engine.settings["tensorParallel"] = Setting(said.count, said.origin)
         if engine.kind == "llamacpp":
             engine.cautions.append(
                 "llama.cpp gives each GPU a part of the layers by default; podsim knows only "
                 "tensor parallelism."
             )
+    if found is not None:
+        engine.settings["gpu"] = found
+        if said.on_cpu:
+            engine.warns(f"{found.value} stands in for the CPU that it runs on")
+        return
+    shown = f" ({', '.join(labels.values())})" if labels else ""
+    lacking = f"no node label{shown} names a GPU that podsim knows"
+    if said.on_cpu:
+        lacking = "it runs on a CPU, which podsim does not model"
+    hint = f"{said.memory_said} fits {', '.join(said.gpus)}; " if said.gpus else ""
+    if given.assume:
+        engine.without_gpu = WithoutGpu(lacking, hint or "the smallest that has room; ", said.gpus)
+    else:
+        way = "stepTime and ctxSize, or a GPU in its place" if said.on_cpu else "gpu"
+        engine.lacks(f"{lacking}: {hint}give {way} (`podsim list gpus`), or use --gpu or --assume")
+
+
+def assume_gpu(engines: Sequence[Engine]) -> None:
+    """Give ``engines``, which take turns on one slot, the smallest GPU that has room for each."""
+    lacking = [each for each in engines if each.without_gpu is not None]
+    known = [each.settings["gpu"].value for each in engines if "gpu" in each.settings]
+    fitting = [_smallest(each) for each in lacking]
+    for each in lacking:
+        assert each.without_gpu is not None
+        why, reason, _ = each.without_gpu
+        gpu = max(known or fitting, key=_by_memory().index)
+        each.assume("gpu", gpu, f"{why}; {reason}{gpu} is assumed")
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What service and model say of their hardware; ``gpus`` have the memory that is meant."""
+
+    count: int
+    origin: str
+    on_cpu: bool
+    memory_said: str
+    gpus: tuple[str, ...]
+
+
+def _said(engine: Engine, model: Object | None) -> _Said:
+    resources = engine.service.spec.child("resources")
+    if model is not None:
+        model.spec.child("resources")
+    hardware = None if model is None else model.spec.child("hardware")
+    gpu = None if hardware is None else hardware.child("gpu")
+    count = None if resources is None else resources.whole("gpu", 0, MAX_GPUS)
+    origin, memory, vendor, on_cpu, gpus_of_memory = "spec.resources.gpu", None, None, False, 1
+    if resources is not None:
+        memory, gpus_of_memory = resources.text("gpuMemory"), count or 1
+    if hardware is not None:
+        on_cpu = hardware.text("accelerator") == "cpu" and not count
+    if model is not None and gpu is not None:
+        of_model, vendor = gpu.whole("count", 0, MAX_GPUS), gpu.text("vendor")
+        gpu.leave("runtime")
+        if (of_one := gpu.text("memory")) is not None:
+            memory, gpus_of_memory = of_one, 1
+        if count is None:
+            count, origin = of_model, f"{MODEL} {model.name} spec.hardware.gpu.count"
+        on_cpu = on_cpu or (gpu.flag("enabled") is False and not count)
+    if on_cpu or (memory is None and vendor != "amd"):
+        return _Said(count or 0, origin, on_cpu, "", ())
+    fitting = AMD if memory is None else _with_memory(memory, gpus_of_memory, vendor)
+    of_all = f" of {gpus_of_memory} GPUs" if gpus_of_memory > 1 else ""
+    told = "vendor amd" if memory is None else f"GPU memory {memory}{of_all}"
+    return _Said(count or 0, origin, on_cpu, told, fitting)
+
+
+def _with_memory(text: str, gpus: int, vendor: str | None) -> tuple[str, ...]:
+    """The GPUs of which so many are sold with at least so much memory, the least of them first."""
+    quantity = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(Gi|G|Mi|M)", text)
+    if quantity is None:
+        return ()
+    wanted = float(quantity[1]) * _UNITS[quantity[2]] / gpus
+    amd = vendor == "amd"
+    enough = [
+        name
+        for name in _by_memory()
+        if catalog.gpus()[name].memory >= LEAST_OF_LABEL * wanted and (name in AMD) == amd
+    ]
+    least = min((catalog.gpus()[name].memory for name in enough), default=0.0)
+    return tuple(name for name in enough if catalog.gpus()[name].memory <= least * SAME_SIZE)
+
+
+def _by_memory() -> tuple[str, ...]:
+    return tuple(sorted(catalog.gpus(), key=lambda name: (catalog.gpus()[name].memory, name)))
+
+
+def _smallest(engine: Engine) -> str:
+    """The first GPU that has room for the model and one sequence; the last if none has.
+
+    Those that share the host's memory are not thought of, unless they are meant.
+    """
+    settings = engine.settings
+    said = () if engine.without_gpu is None else engine.without_gpu.gpus
+    among = said or [name for name in _by_memory() if catalog.gpus()[name].host_link is not None]
+    model = catalog.models().get(settings["model"].value) if "model" in settings else None
+    if model is None:
+        return among[0]
+    dtype = settings["weightDtype"].value if "weightDtype" in settings else None
+    tokens = max(engine.sequence_tokens or 0, LEAST_TOKENS)
+    needed = model.weights_bytes(dtype) + tokens * model.kv_bytes_per_token()
+    gpus = int(settings["tensorParallel"].value) if "tensorParallel" in settings else 1
+    share = needed / gpus + WORKSPACE
+    room = (name for name in among if SHARE_FOR_USE * catalog.gpus()[name].memory >= share)
+    return next(room, among[-1])
 
 
 def _from_labels(labels: dict[str, str]) -> Setting | None:
@@ -44,18 +158,3 @@ def _from_labels(labels: dict[str, str]) -> Setting | None:
         if known is not None:
             return Setting(known, f"{origin}: {text}")
     return None
-
-
-def _count(engine: Engine, model: Object | None) -> Setting | None:
-    """How many GPUs a pod has, where that is more than one."""
-    resources = engine.service.spec.child("resources")
-    count = None if resources is None else resources.whole("gpu", 0, MAX_GPUS)
-    origin = "spec.resources.gpu"
-    hardware = None if model is None else model.spec.child("hardware")
-    gpu = None if hardware is None else hardware.child("gpu")
-    if model is not None and gpu is not None:
-        gpu.leave("enabled", "vendor")
-        of_model = gpu.whole("count", 0, MAX_GPUS)
-        if count is None:
-            count, origin = of_model, f"{MODEL} {model.name} spec.hardware.gpu.count"
-    return Setting(count, origin) if count is not None and count > 1 else None

@@ -31,7 +31,6 @@ def translate(policy: Fields, rules: Sequence[str], written: Sequence[str]) -> B
 
 
 def _classification(classification: Fields) -> None:
-    classification.ignore("sensitiveClassifications", "rules say themselves what fails closed")
     mode = classification.one_of("mode", ("header-only", "detector", "hybrid"))
     if mode in ("detector", "hybrid"):
         message = f"podsim has no detector; the header {CLASSIFICATION_HEADER} decides"
@@ -43,7 +42,7 @@ def _classification(classification: Fields) -> None:
 
 
 def _budget(budget: Fields, rules: Sequence[str], written: Sequence[str]) -> Block | None:
-    """The block of a budget; None when it is in dollars only, or of a rule left out."""
+    """The block of a budget; None when it is in dollars only, of a scope or a rule left out."""
     name, scope = budget.own_name("name"), budget.one_of("scope", BUDGET_SCOPES)
     if "scope" not in budget:
         budget.fault("scope", "is missing")
@@ -58,7 +57,7 @@ def _budget(budget: Fields, rules: Sequence[str], written: Sequence[str]) -> Blo
         block.add("windowSeconds", window_s)
     if scope == "team" and (header := budget.name("headerKey")) is not None:
         block.add("headerKey", header)
-    counts = tokens is not None
+    counts = tokens is not None and scope is not None
     if scope == "rule":
         rule = budget.name("ruleName")
         if rule is None or rule not in written:

@@ -1,13 +1,18 @@
 """What people call models and GPUs, and what the catalogue calls them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import log
 from typing import Final
 
 from sim.scenario import catalog
 from sim.scenario.fields import MAX_NAME
 
+ANY_MODEL: Final = "llama-3.1-8b"
+"""Assumed for a model of which nothing is known."""
+
 _SEPARATOR: Final = "[-_. ]?"
+_SIZE: Final = re.compile(r"(?<![a-z0-9.])e?([0-9]{1,4}(?:\.[0-9]+)?)b(-a[0-9.]+b)?(?![a-z0-9])")
 
 
 def model_named(text: str) -> str | None:
@@ -23,6 +28,27 @@ def model_named(text: str) -> str | None:
 def _model_pattern(name: str) -> re.Pattern[str]:
     parts = [re.escape(part) for part in re.split("[-.]", name)]
     return re.compile(f"(?<![a-z0-9]){_SEPARATOR.join(parts)}(?![a-z0-9])")
+
+
+def nearest_model(texts: Sequence[str]) -> str:
+    """The model of the catalogue that comes nearest to names which it does not know.
+
+    That is one whose name begins so (``qwen3-coder``); else the one of the size
+    that stands there (``3B``, ``30B-A3B``), with experts or without them; else
+    ``ANY_MODEL``. The first text that says something decides.
+    """
+    known = catalog.models()
+    for text in texts:
+        name = text.lower().rsplit("/", 1)[-1]
+        if begun := [each for each in known if len(name) > 3 and each.startswith(name)]:
+            return min(begun, key=len)
+    for text in texts:
+        size = _SIZE.search(text.lower())
+        if size is None or not float(size[1]):
+            continue
+        alike = [name for name, each in known.items() if (each.experts is None) == (not size[2])]
+        return min(alike, key=lambda name: abs(log(known[name].parameters / float(size[1]))))
+    return ANY_MODEL
 
 
 def gpu_named(label: str) -> str | None:

@@ -1,5 +1,7 @@
 """What an import has to say beside the scenario: nothing of a manifest is lost in silence."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,8 +14,10 @@ class NoteKind(StrEnum):
 
     WARNING = "warning"
     """Translated, though not to what the words say."""
+    NOT_MODELLED = "not modelled"
+    """A field that would change a run, or that podsim does not know."""
     IGNORED = "ignored"
-    """A field that podsim does not know or does not model."""
+    """Fields that cannot change a run: one line for all of them."""
     SKIPPED = "skipped"
     """An object that is no part of the scenario."""
     TO_ADD = "to add"
@@ -37,6 +41,8 @@ class Notes:
 
     found: list[Note] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    harmless: dict[tuple[Place, str], None] = field(default_factory=dict)
+    """Fields and options without an effect, each place once."""
 
     def fault(self, place: Place, path: Path, message: str) -> None:
         """Something the user must mend before anything can be imported."""
@@ -45,6 +51,10 @@ class Notes:
     def add(self, kind: NoteKind, place: Place, path: Path, message: str) -> None:
         """A remark."""
         self.found.append(Note(kind, fault(place, path, message)))
+
+    def leave_out(self, place: Place, name: str) -> None:
+        """A field, or an option, that cannot change a run."""
+        self.harmless[place, name] = None
 
     def refuse(self, sources: list[str]) -> None:
         """Raise ``ScenarioError`` with all faults, in the order of the ``sources``; none, nothing.
@@ -57,12 +67,21 @@ class Notes:
 
     def in_order(self, sources: list[str]) -> tuple[Note, ...]:
         """The notes, once each: what to add last, since it is what remains to be done."""
-        return tuple(
-            sorted(
-                dict.fromkeys(self.found),
-                key=lambda note: (note.kind == NoteKind.TO_ADD, *_order(note.about, sources)),
-            )
+        found = sorted(
+            dict.fromkeys(self.found),
+            key=lambda note: (note.kind == NoteKind.TO_ADD, *_order(note.about, sources)),
         )
+        remain = [note for note in found if note.kind == NoteKind.TO_ADD]
+        return (*found[: len(found) - len(remain)], *self._left_out(sources), *remain)
+
+    def _left_out(self, sources: Sequence[str]) -> list[Note]:
+        """One note on all fields without an effect, and how many there are of each."""
+        if not self.harmless:
+            return []
+        counts = Counter(name for _, name in self.harmless)
+        named = [f"{name} ({count})" if count > 1 else name for name, count in counts.items()]
+        message = f"without an effect on a simulation: {', '.join(sorted(named))}"
+        return [Note(NoteKind.IGNORED, Fault(sources[0], 0, 0, "", message))]
 
 
 def _order(about: Fault, sources: list[str]) -> tuple[int, int, int]:

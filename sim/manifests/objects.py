@@ -5,16 +5,18 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sim.errors import ScenarioError
-from sim.manifests.fields import Fields
+from sim.manifests.fields import TYPO, Fields
 from sim.manifests.notes import NoteKind, Notes
-from sim.scenario.nodes import Mapping, Node, Path, Place, Sequence, at, text_of
-from sim.scenario.suggest import suggestion
+from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, Sequence, at, plain, text_of
+from sim.scenario.suggest import nearest, suggestion
 from sim.scenario.yamltext import parse_documents
 
 GROUP: Final = "inference.llmkube.dev/"
 ROUTER, POOL, SERVICE, MODEL = "ModelRouter", "ModelPool", "InferenceService", "Model"
 TRANSLATED: Final = (ROUTER, POOL, SERVICE, MODEL)
-OTHERS_OF_THE_GROUP: Final = ("GPUQuota", "LoRAAdapter")
+REFERENCE: Final = {SERVICE: "modelRef", MODEL: "source"}
+ASSUMED: Final = {SERVICE: "one pod of llama.cpp with the model", MODEL: "the model"}
+"""What stands in for an object that is missing, and the one field that says it."""
 ENVELOPE: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -47,6 +49,8 @@ class Objects:
     """All objects of an import, by kind, in the order of the files."""
 
     notes: Notes
+    assume: bool = False
+    """Whether an object that is missing is made up."""
     complete: bool = True
     """Whether every file could be read: what is missing may stand in one that could not."""
     found: dict[str, list[Object]] = field(
@@ -60,6 +64,30 @@ class Objects:
                 return each
         return None
 
+    def refer(
+        self, kind: str, name: str, referrer: Object, where: Fields, key: str
+    ) -> Object | None:
+        """As ``find``; what is not there is a fault of ``key`` in ``where``, or assumed."""
+        found = self.find(kind, name, referrer)
+        elsewhere = any(each.name == name for each in self.found[kind])
+        if found is None and self.assume and name and not elsewhere:
+            message = f"there is no {kind} {name!r}; {ASSUMED[kind]} of that name is assumed"
+            where.note(NoteKind.WARNING, key, message)
+            found = self._stub(kind, name, referrer)
+        elif found is None:
+            where.fault(key, self.missing(kind, name, referrer))
+        return found
+
+    def _stub(self, kind: str, name: str, referrer: Object) -> Object:
+        place = referrer.place
+        says: dict[str, Node] = {REFERENCE[kind]: Scalar(name, place)}
+        spec = Fields(Mapping(says, {}, place), (f"{kind}/{name}", "spec"), self.notes)
+        found = Object(kind, name, referrer.namespace, place, spec)
+        self.found[kind].append(found)
+        if kind == SERVICE and self.find(MODEL, name, found) is None:
+            self._stub(MODEL, name, found)
+        return found
+
     def missing(self, kind: str, name: str, referrer: Object) -> str:
         """What is wrong with a reference that ``find`` does not know."""
         elsewhere = [each.namespace for each in self.found[kind] if each.name == name]
@@ -71,9 +99,9 @@ class Objects:
         return f"there is no {kind} {name!r}{hint}"
 
 
-def read(manifests: Iterable[Manifest], notes: Notes) -> Objects:
+def read(manifests: Iterable[Manifest], notes: Notes, assume: bool = False) -> Objects:
     """The objects of all manifests; faults of files and documents go to ``notes``."""
-    objects = Objects(notes)
+    objects = Objects(notes, assume)
     for manifest in manifests:
         try:
             documents = parse_documents(manifest.text, manifest.source)
@@ -101,10 +129,11 @@ def _take(document: Node, objects: Objects) -> None:
         return
     name = text_of(at(document, "metadata", "name")) or ""
     version = text_of(at(document, "apiVersion")) or ""
-    if not version.startswith(GROUP) or kind in OTHERS_OF_THE_GROUP:
+    slip = nearest(kind, TRANSLATED, TYPO) is not None and kind not in TRANSLATED
+    if not version.startswith(GROUP) or (kind not in TRANSLATED and not slip):
         message = f"{kind} {name}".rstrip() + " is no part of a scenario"
         objects.notes.add(NoteKind.SKIPPED, document.place, (), message)
-    elif kind not in TRANSLATED:
+    elif slip:
         hint = suggestion(kind, TRANSLATED)
         objects.notes.fault(document.keys["kind"], ("kind",), f"unknown kind {kind!r}{hint}")
     else:
@@ -119,6 +148,11 @@ def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
         return
     for other in objects.found[kind]:
         if (other.name, other.namespace) == (name, namespace):
+            written = at(document, "spec")
+            if written is not None and plain(written) == plain(other.spec.node):
+                message = f"{kind} {name}: the same as at {other.written_at}"
+                notes.add(NoteKind.SKIPPED, document.place, (), message)
+                return
             message = f"there are two {kind}s {name!r}; the first one is at {other.written_at}"
             notes.fault(document.place, path, message)
             return

@@ -54,16 +54,15 @@ class Word(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """A flag of a command line without its hyphens, its value if it has one, and its place."""
+    """A flag of a command line without its hyphens, its value if it has one, and its place.
+
+    ``written`` is how it stands there, without its value.
+    """
 
     name: str
     value: str | None
     place: Place
-
-    @property
-    def written(self) -> str:
-        """As on the command line, without its value."""
-        return f"-{self.name}" if len(self.name) <= MAX_SHORT else f"--{self.name}"
+    written: str = ""
 
 
 # vLLM: 32k is 32,000 and 32K is 32,768.
@@ -120,13 +119,22 @@ def _weights(text: str) -> str | Nearest | None:
 
 
 def _kv_cache(text: str) -> str | Nearest | None:
+    """Of formats below 8 bits, such as q4_0 and TurboQuant's, fp8 is the nearest."""
     if text.startswith("fp8"):
         return "fp8"
     if text in ("auto", "bfloat16", "float16", "f16", "bf16"):
         return None
-    if text == "q8_0":
-        return Nearest("fp8")  # without q8_0's scale of 16 bits for 32 values
+    if re.fullmatch(r"f32|float32", text):
+        raise NotModelledError("podsim has no KV cache of 32 bits; bf16 is assumed")
+    if re.search(r"[q_]?[1-8]|turbo|nvfp4", text):
+        return Nearest("fp8")  # q8_0 has a scale of 16 bits for 32 values besides
     raise NotModelledError("podsim does not know this format of the KV cache; bf16 is assumed")
+
+
+def _precision(text: str) -> None:
+    """What vLLM computes in: as wide as the weights are published, whichever of these it is."""
+    if text not in ("auto", "half", "float16", "bfloat16"):
+        raise NotModelledError("podsim computes in the precision of the weights")
 
 
 def _usable_blocks(text: str) -> int:
@@ -154,7 +162,9 @@ VLLM: Final[Mapping[str, Option]] = {
     "enable-expert-parallel": Option("enableExpertParallel", _on, switch=True),
     "quantization": Option("weightDtype", _weights),
     "q": Option("weightDtype", _weights),
+    "dtype": Option("dtype", _precision),
     "kv-cache-dtype": Option("kvCacheDtype", _kv_cache),
+    "kv-cache-custom-dtype": Option("kvCacheDtype", _kv_cache),  # a field that wins, no flag
     "gpu-memory-utilization": Option("gpuMemoryUtilization", _share),
     "num-gpu-blocks-override": Option("kvBlocks", _usable_blocks),
     "block-size": Option("blockSize", _positive),
@@ -184,6 +194,7 @@ LLAMACPP: Final[Mapping[str, Option]] = {
     "ub": Option("ubatchSize", _positive),
     "cache-type-k": Option("kvCacheDtype", _kv_cache),
     "ctk": Option("kvCacheDtype", _kv_cache),
+    "cache-type-custom-k": Option("kvCacheDtype", _kv_cache),  # a field that wins, no flag
     "cache-ram": Option("cacheRam", _mebibytes),
     "cram": Option("cacheRam", _mebibytes),
     "slot-prompt-similarity": Option("slotPromptSimilarity", _share),
@@ -230,19 +241,19 @@ def flags(words: Iterable[Word], known: Mapping[str, Option]) -> Iterator[Flag]:
         if not _is_flag(word.text):
             yield Flag("", word.text, word.place)
             continue
-        name, equals, value = word.text.lstrip("-").partition("=")
-        name = name.replace("_", "-")
+        written, equals, value = word.text.partition("=")
+        name = written.lstrip("-").replace("_", "-")
         option = known.get(name)
         follows = position < len(apart) and not _is_flag(apart[position].text)
         if equals:
-            yield Flag(name, value, word.place)
+            yield Flag(name, value, word.place, written)
         elif option is not None and option.switch:
-            yield Flag(name, "true", word.place)
+            yield Flag(name, "true", word.place, written)
         elif follows:
-            yield Flag(name, apart[position].text, word.place)
+            yield Flag(name, apart[position].text, word.place, written)
             position += 1
         else:
-            yield Flag(name, None, word.place)
+            yield Flag(name, None, word.place, written)
 
 
 def _without_shell(words: Iterable[Word]) -> list[Word]:

@@ -6,13 +6,13 @@ from typing import Final
 
 from sim.manifests.engine import Engine
 from sim.manifests.fields import Fields
-from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
 from sim.manifests.writing import Block, seconds
 from sim.scenario import swap
 
-STICKY, RECLAIM = "sticky", "reclaim"
-POLICIES: Final = (STICKY, RECLAIM, "priority")
+STICKY, RECLAIM, PRIORITY = "sticky", "reclaim", "priority"
+POLICIES: Final = (STICKY, RECLAIM, PRIORITY)
+MAX_PRIORITY: Final = 1_000_000
 
 METHODS: Final[Mapping[str, swap.Method]] = {"vllm": "vllm-cold", "llamacpp": "llamacpp"}
 """How the operator brings a member up, by kind of engine: it scales a Deployment from 0 to 1."""
@@ -26,6 +26,7 @@ class Pool:
 
     manifest: Object
     members: list[Object] = field(default_factory=list)
+    priorities: dict[str, int] = field(default_factory=dict)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -36,12 +37,16 @@ class Pool:
 def members(manifest: Object, objects: Objects, taken: dict[str, Object]) -> Pool:
     """The pool of ``manifest``; ``taken`` says by name whose members other pools have."""
     pool = Pool(manifest)
-    references = [each.child("inferenceServiceRef") for each in manifest.spec.children("members")]
+    listed = list(manifest.spec.children("members"))
+    references = [each.child("inferenceServiceRef") for each in listed]
     if not references:
         manifest.spec.fault("members", "must name a service")
-    for member in references:
-        if member is not None:
-            _member(member, pool, objects, taken)
+    for member, reference in zip(listed, references, strict=True):
+        if reference is not None:
+            _member(reference, pool, objects, taken)
+            priority = member.whole("priority", -MAX_PRIORITY, MAX_PRIORITY)
+            if priority is not None:
+                pool.priorities[reference.name("name") or ""] = priority
     if None in references:
         manifest.spec.fault("members", "each must have an inferenceServiceRef")
     return pool
@@ -49,9 +54,8 @@ def members(manifest: Object, objects: Objects, taken: dict[str, Object]) -> Poo
 
 def _member(reference: Fields, pool: Pool, objects: Objects, taken: dict[str, Object]) -> None:
     name = reference.name("name") or ""
-    service = objects.find(SERVICE, name, pool.manifest)
+    service = objects.refer(SERVICE, name, pool.manifest, reference, "name")
     if service is None:
-        reference.fault("name", objects.missing(SERVICE, name, pool.manifest))
         return
     key = f"{service.namespace}/{name}"
     if key in taken:
@@ -70,10 +74,16 @@ def block(pool: Pool, called: Mapping[str, str], engines: Mapping[str, Engine]) 
     """
     spec = pool.manifest.spec
     written, of_members = Block(), Block()
-    for name in called.values():
-        of_members.add(name, *_times(engines[name]))
+    policy, residency_s = _swap_policy(spec), spec.duration_s("minResidency")
+    fair = spec.text("swapPolicy") == PRIORITY or residency_s is not None
+    for service, name in called.items():
+        times, why = _times(engines[name])
+        urgency = pool.priorities.get(service)
+        of_members.add(name, {**times, "priority": urgency} if fair and urgency else times, why)
+    if fair:
+        written.add("kind", "fair", "its members have priorities, or a time before they must leave")
     written.add("members", of_members)
-    policy, default = _swap_policy(spec), spec.name("default")
+    default = spec.name("default")
     if default is not None and default in called:
         written.add("default", called[default], spec.origin("default"))
     elif default is not None and called:  # without members that is the one fault
@@ -83,7 +93,8 @@ def block(pool: Pool, called: Mapping[str, str], engines: Mapping[str, Engine]) 
     if policy == RECLAIM and default is None:
         spec.fault("swapPolicy", "reclaim needs a default: the member that gets the slot back")
     _durations(spec, written)
-    spec.ignore("minResidency", "podsim's model-pool swaps as soon as nobody is in flight")
+    if residency_s:
+        written.add("minResidency", seconds(residency_s), spec.origin("minResidency"))
     spec.leave("gpu", "nodeSelector")
     spec.ignore_unread()
     return written
@@ -99,12 +110,9 @@ def _times(engine: Engine) -> tuple[dict[str, object], str]:
 
 
 def _swap_policy(spec: Fields) -> str | None:
+    """The scenario's; priorities are a fair pool's, whose resident stays as a sticky one's."""
     policy = spec.one_of("swapPolicy", POLICIES)
-    if policy != "priority":
-        return policy
-    message = "podsim's model-pool has no priorities; sticky is assumed"
-    spec.note(NoteKind.WARNING, "swapPolicy", message)
-    return STICKY
+    return STICKY if policy == PRIORITY else policy
 
 
 def _durations(spec: Fields, written: Block) -> None:

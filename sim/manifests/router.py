@@ -17,6 +17,7 @@ STRATEGIES: Final = ("primary-fallback", "weighted", "shadow")
 NAME_MATCH: Final = "BackendNameMatch"
 DEFAULT_STRATEGIES: Final = ("Static", NAME_MATCH)
 MAX_PROXIES: Final = 10
+OWN_PLANE: Final = "Proxy"
 
 
 @dataclass(eq=False)
@@ -69,6 +70,7 @@ class _Translation:
         self._spec = manifest.spec
         self._objects = objects
         self._ring = False
+        self._balancing = self._spec.child("balancing")
         self._external: set[str] = set()
         self._shown: dict[str, str] = {}  # backends by what clients call them
         self._named: list[str] = []  # rules, those that are left out among them
@@ -91,8 +93,9 @@ class _Translation:
             enforced = limits.translate(policy, rules, self._named)
             if not enforced.empty:
                 router.settings.add("policy", enforced)
-        if self._spec.one_of("dataPlane", ("Proxy", "Gateway")) == "Gateway":
-            message = "the Envoy AI Gateway is not modelled; requests take LLMKube's own proxy"
+        plane = self._spec.text("dataPlane") or OWN_PLANE
+        if plane != OWN_PLANE:
+            message = f"{plane} is not modelled; requests take LLMKube's own proxy"
             self._spec.note(NoteKind.WARNING, "dataPlane", message)
         return router
 
@@ -110,7 +113,12 @@ class _Translation:
         if (proxy.whole("replicas", 1, MAX_PROXIES) or 1) > 1:
             message = "a scenario has one proxy, whose counts and tables know every request"
             proxy.note(NoteKind.WARNING, "replicas", message)
-        self._ring = balancing.has_ring(proxy.text("image"))
+        image = proxy.text("image")
+        ring = balancing.has_ring(image)
+        self._ring = bool(ring)
+        if image is not None and ring is None:
+            message = "its tag is no version; balancing is what LLMKube has had since 0.10.8"
+            proxy.note(NoteKind.WARNING, "image", message)
 
     def _backend(self, backend: Fields, router: Router) -> None:
         name = backend.own_name("name")
@@ -131,22 +139,21 @@ class _Translation:
             external.leave(*external.node.values)
             backend.leave(*backend.node.values)
             message = f"backend {name} is outside of the cluster; podsim does not model it"
-            self._objects.notes.add(NoteKind.IGNORED, backend.place, backend.path, message)
+            self._objects.notes.add(NoteKind.NOT_MODELLED, backend.place, backend.path, message)
         elif reference is not None:
             self._in_cluster(name, backend, reference, router)
 
     def _in_cluster(self, name: str, backend: Fields, reference: Fields, router: Router) -> None:
         self._called[name] = name
         wanted = reference.name("name") or ""
-        service = self._objects.find(SERVICE, wanted, self._manifest)
+        service = self._objects.refer(SERVICE, wanted, self._manifest, reference, "name")
         if service is None:
-            reference.fault("name", self._objects.missing(SERVICE, wanted, self._manifest))
             return
         found = Backend(name, service, backend.texts("capabilities"))
         if (shown := backend.name("displayName")) is not None:
             self._shown[name] = shown
         found.timeout_s = backend.duration_s("timeout")
-        found.placement = balancing.translate(backend, self._ring)
+        found.placement = balancing.translate(backend, self._balancing, self._ring)
         twin = router.backend_of(service)
         if twin is None:
             router.backends[name] = found
@@ -164,13 +171,14 @@ class _Translation:
             return
         self._named.append(name)
         settings: dict[str, Plain] = {}
-        if (activation := rule.one_of("poolActivation", ACTIVATIONS)) is not None:
-            settings["poolActivation"] = activation
+        if "poolActivation" in rule:
+            rule.leave("poolActivation")
+            rule.fault("poolActivation", "belongs into route: spec.rules[].route.poolActivation")
         if (fail_closed := rule.flag("failClosed")) is not None:
             settings["failClosed"] = fail_closed
         if timeout_s := rule.duration_s("timeout"):
             settings["timeout"] = seconds(timeout_s)
-        match, backends = self._match(rule), self._route(rule)
+        match, backends = self._match(rule), self._route(rule, settings)
         if backends:
             router.rules.append(Rule(name, match, backends, settings, rule.origin("name")))
 
@@ -187,13 +195,15 @@ class _Translation:
         }
         return {key: value for key, value in found.items() if value}
 
-    def _route(self, rule: Fields) -> list[str]:
-        """The backends of a rule, those outside of the cluster left out."""
+    def _route(self, rule: Fields, settings: dict[str, Plain]) -> list[str]:
+        """The backends of a rule, those outside of the cluster left out; its activation is set."""
         route = rule.child("route")
         if route is None or not (written := route.placed_texts("backends")):
             at_fault = rule if route is None else route
             at_fault.fault("route" if route is None else "backends", "must name a backend")
             return []
+        if (activation := route.one_of("poolActivation", ACTIVATIONS)) is not None:
+            settings["poolActivation"] = activation
         strategy = route.one_of("strategy", STRATEGIES)
         if strategy in ("weighted", "shadow"):
             said = "backends are tried in their order"

@@ -4,9 +4,13 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sim.manifests import names
-from sim.manifests.engine import Engine, Setting
+from sim.manifests.engine import Engine, Given, Setting
 from sim.manifests.objects import MODEL, Object
+from sim.scenario import catalog
 from sim.scenario.dtypes import weight_format
+
+LEAST_HYBRID_BUDGET: Final = 2048
+"""Tokens of a step: vLLM's least default, above every block of a hybrid model."""
 
 _CAPACITY: Final = {"vllm": "kvBlocks", "llamacpp": "ctxSize"}
 
@@ -28,22 +32,52 @@ class _Said(NamedTuple):
     text: str
 
 
-def add_model(engine: Engine, model: Object | None, line: Served, weights: Setting | None) -> None:
+def add_model(
+    engine: Engine, model: Object | None, line: Served, weights: Setting | None, given: Given
+) -> None:
     """Add ``model`` and ``weightDtype``; ``weights`` is the format that options give, if any."""
     said = _said(engine, model, line)
     known = next((each for each in said if names.model_named(each.text)), None)
-    if known is not None:
+    source = (None if model is None else model.spec.text("source")) or said[0].text
+    if engine.service.name in given.models:
+        engine.settings["model"] = Setting(given.models[engine.service.name], "--model")
+    elif known is not None:
         name = names.model_named(known.text)
         engine.settings["model"] = Setting(name, f"{known.origin}: {known.text}")
-    else:
-        source = None if model is None else model.spec.text("source")
-        engine.lacks(
-            f"the catalogue does not know the model {source or said[0].text}: give model (`podsim "
-            f"list models`), or stepTime and {_CAPACITY[engine.kind]}"
+    elif given.assume:
+        name = names.nearest_model([each.text for each in said])
+        engine.assume(
+            "model", name, f"the catalogue does not know the model {source}; {name} is assumed"
         )
-    setting = weights or _format(model, said)
+    else:
+        engine.lacks(
+            f"the catalogue does not know the model {source}: give model (`podsim list models`) or "
+            f"use --model {engine.service.name}=NAME or --assume; or give stepTime and "
+            f"{_CAPACITY[engine.kind]}"
+        )
+    written = _format(model, said)
+    setting = weights or written
     if setting is not None:
         engine.settings["weightDtype"] = setting
+
+
+def add_retention(engine: Engine) -> None:
+    """The cache that vLLM gives a model with recurrent layers, unless it is switched off.
+
+    It sizes blocks after the recurrent state by itself, whatever is asked for.
+    """
+    settings = engine.settings
+    known = catalog.models().get(settings["model"].value) if "model" in settings else None
+    if engine.kind != "vllm" or known is None or known.recurrent is None:
+        return
+    caching, budget = settings.get("enablePrefixCaching"), settings.get("maxNumBatchedTokens")
+    if (caching is not None and not caching.value) or "kvBlocks" in settings:
+        return
+    if budget is not None and int(budget.value) < LEAST_HYBRID_BUDGET:
+        return
+    settings.pop("blockSize", None)
+    why = f"what vLLM keeps of a model with recurrent layers, as {settings['model'].value} is"
+    settings["prefixRetention"] = Setting("prompt-tail", why)
 
 
 def _said(engine: Engine, model: Object | None, line: Served) -> list[_Said]:

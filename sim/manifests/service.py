@@ -1,10 +1,10 @@
 """InferenceService, and the Model that it serves, to an engine."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from sim.manifests import hardware, served
-from sim.manifests.engine import Engine, Setting
+from sim.manifests import hardware, served, unmodelled
+from sim.manifests.engine import Engine, Given, Setting
 from sim.manifests.fields import Fields
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import MODEL, Object, Objects
@@ -27,7 +27,7 @@ from sim.scenario.nodes import Path, Place
 MAX_REPLICAS: Final = 10_000
 
 LLAMACPP_FIELDS: Final = (
-    *("contextSize", "parallelSlots", "batchSize", "uBatchSize", "cacheTypeK"),
+    *("contextSize", "parallelSlots", "batchSize", "uBatchSize", "cacheTypeK", "cacheTypeCustomK"),
 )
 COMMAND_LINES: Final = ("command", "args", "extraArgs")
 
@@ -40,13 +40,12 @@ _DEFAULT_KIND: Final = "llamacpp"
 
 
 def translate(
-    service: Object, objects: Objects, gpu: str | None, slot_labels: dict[str, str] | None
+    service: Object, objects: Objects, given: Given, slot_labels: dict[str, str] | None
 ) -> Engine:
     """The engine of ``service``.
 
-    ``gpu`` is the catalogue's name of the GPU whatever labels say. A member of
-    a pool has one pod, and the labels of the slot are asked where the service
-    has none; ``slot_labels`` is None for any other service.
+    A member of a pool has one pod, and the labels of the slot are asked where
+    the service has none; ``slot_labels`` is None for any other service.
     """
     spec, model = service.spec, _model(service, objects)
     kind, why = _kind(spec)
@@ -55,9 +54,10 @@ def translate(
     line = Served()
     found = dict(_from_fields(spec, kind))
     found.update(_from_command_lines(spec, OPTIONS[kind], line))
-    served.add_model(engine, model, line, found.pop("weightDtype", None))
+    served.add_model(engine, model, line, found.pop("weightDtype", None), given)
     engine.settings |= {key: setting for key, setting in found.items() if setting is not None}
-    hardware.add_gpus(engine, model, gpu, slot_labels or {})
+    served.add_retention(engine)
+    hardware.add_gpus(engine, model, given, slot_labels or {})
     spec.ignore_unread()
     return engine
 
@@ -68,15 +68,11 @@ def _model(service: Object, objects: Objects) -> Object | None:
         if "modelRef" not in service.spec:
             service.spec.fault("modelRef", "is missing")
         return None
-    model = objects.find(MODEL, name, service)
-    if model is None:
-        service.spec.fault("modelRef", objects.missing(MODEL, name, service))
-    return model
+    return objects.refer(MODEL, name, service, service.spec, "modelRef")
 
 
 def _replicas(spec: Fields, pooled: bool) -> int:
     replicas = spec.whole("replicas", 0, MAX_REPLICAS)
-    spec.ignore("autoscaling", "the number of pods is fixed")
     if pooled:
         if replicas is not None and replicas > 1:
             spec.note(NoteKind.WARNING, "replicas", "a member of a pool has one pod")
@@ -105,17 +101,24 @@ def _kind(spec: Fields) -> tuple[str, str]:
 def _from_fields(spec: Fields, kind: str) -> Found:
     if kind == "llamacpp":
         yield from _fields(spec, LLAMACPP_FIELDS, OPTIONS[kind])
-        if spec.text("cacheTypeV") != spec.text("cacheTypeK"):
-            spec.ignore("cacheTypeV", "values are stored as keys are (cacheTypeK)")
+        keys, values = (
+            spec.text(f"cacheTypeCustom{part}") or spec.text(f"cacheType{part}") for part in "KV"
+        )
+        if keys != values:
+            for key in ("cacheTypeV", "cacheTypeCustomV"):
+                spec.ignore(key, "values are stored as keys are (cacheTypeK)")
         return
+    # The operator renders it as --max-num-seqs, unless extraArgs have that (runtime_vllm_args.go).
+    yield from _fields(spec, ("parallelSlots",), {"parallel": OPTIONS[kind]["max-num-seqs"]})
     config = spec.child("vllmConfig")
     if config is not None:
-        known = tuple(key for key in config.node.values if flag_of(key) in OPTIONS[kind])
+        known = [key for key in config.node.values if flag_of(key) in OPTIONS[kind]]
+        known.sort(key=lambda key: "Custom" in key)  # it wins over its standard field
         yield from _fields(config, known, OPTIONS[kind])
         config.leave(*fields_of(OPTIONS[kind]))
 
 
-def _fields(fields: Fields, keys: tuple[str, ...], options: Options) -> Found:
+def _fields(fields: Fields, keys: Sequence[str], options: Options) -> Found:
     for key in keys:
         text = fields.text(key)
         if text is not None:
@@ -140,8 +143,13 @@ def _flag(spec: Fields, flag: Flag, key: str, options: Options) -> Found:
     path = (*spec.path, key)
     option = options.get(flag.name)
     if option is None:
-        message = f"podsim does not model the option {flag.written}"
-        spec.notes.add(NoteKind.IGNORED, flag.place, path, message)
+        matters = unmodelled.flag_matters(flag.name, flag.value)
+        if matters is False:
+            spec.notes.leave_out(flag.place, flag.written)
+            return
+        lacks = "model" if matters else "know"
+        message = f"podsim does not {lacks} the option {flag.written}"
+        spec.notes.add(NoteKind.NOT_MODELLED, flag.place, path, message)
     elif flag.value is None:
         spec.notes.fault(flag.place, path, f"the option {flag.written} needs a value")
     else:
@@ -153,7 +161,7 @@ def _value(fields: Fields, option: Option, text: str, place: Place, path: Path) 
     try:
         return option.read(text)
     except NotModelledError as error:
-        fields.notes.add(NoteKind.IGNORED, place, path, f"{text}: {error}")
+        fields.notes.add(NoteKind.NOT_MODELLED, place, path, f"{text}: {error}")
     except ValueError as error:
         fields.notes.fault(place, path, f"{error}; got {text!r}")
     return None

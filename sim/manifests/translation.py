@@ -6,8 +6,9 @@ from typing import Final
 
 from sim.errors import UserError
 from sim.manifests import objects, pool, standin
+from sim.manifests.engine import Given
 from sim.manifests.fleet import Fleet, engine_name
-from sim.manifests.names import scenario_name
+from sim.manifests.names import model_named, scenario_name
 from sim.manifests.notes import Note, NoteKind, Notes
 from sim.manifests.objects import POOL, SERVICE, Manifest
 from sim.manifests.pool import Pool
@@ -34,30 +35,45 @@ class Imported:
 
 
 def translate(
-    manifests: Sequence[Manifest], gpu: str | None = None, workload: Manifest | None = None
+    manifests: Sequence[Manifest], given: Given | None = None, workload: Manifest | None = None
 ) -> Imported:
-    """The scenario of ``manifests``.
+    """The scenario of ``manifests`` and of what is ``given`` beside them.
 
-    ``gpu`` is the GPU of all services, whatever their labels say; ``workload``
-    a scenario, or a part of one, whose workloads are taken (with its window,
-    seeds, objectives and events) instead of those that stand in.
+    ``workload`` is a scenario, or a part of one, whose workloads are taken (with
+    its window, seeds, objectives and events) instead of those that stand in.
 
     Raises ``ScenarioError`` with all faults of the manifests at once, and
-    ``UserError`` for a GPU that is not in the catalogue.
+    ``UserError`` for a GPU or a model that is not in the catalogue.
     """
-    if gpu is not None and gpu not in catalog.gpus():
-        raise UserError(f"unknown gpu {gpu!r}{suggestion(gpu, catalog.gpus())}")
+    given = _in_the_catalogue(given or Given())
     notes = Notes()
     sources = [manifest.source for manifest in manifests]
     taken = [] if workload is None else _taken(workload, notes)
-    found = objects.read(manifests, notes)
+    found = objects.read(manifests, notes, given.assume)
     if not found.complete:  # every reference to a file that cannot be read would be a fault
         notes.refuse(sources)
-    fleet = Fleet(found, gpu)
+    fleet = Fleet(found, given)
+    services = [each.name for each in found.found[SERVICE]]
+    for name in given.models:
+        if name not in services and not notes.faults:
+            raise UserError(f"--model: there is no service {name!r}{suggestion(name, services)}")
     layout = _Layout(fleet, notes)
     notes.refuse(sources)  # what is left to do needs every name to have its object
     scenario = layout.scenario(sources, taken)
     return Imported(document(scenario), notes.in_order(sources))
+
+
+def _in_the_catalogue(given: Given) -> Given:
+    """The same by the catalogue's names."""
+    gpu, models = given.gpu, {}
+    if gpu is not None and gpu not in catalog.gpus():
+        raise UserError(f"unknown gpu {gpu!r}{suggestion(gpu, catalog.gpus())}")
+    for service, text in given.models.items():
+        name = model_named(text)
+        if name is None:
+            raise UserError(f"unknown model {text!r}{suggestion(text, catalog.models())}")
+        models[service] = name
+    return Given(gpu, models, given.assume)
 
 
 def _taken(workload: Manifest, notes: Notes) -> list[Entry]:
@@ -129,8 +145,8 @@ class _Layout:
         if placement is not None:
             block.add(placement.key, placement.value, placement.why)
         elif replicas > 1:
-            why = "assumed: without balancing a Kubernetes Service picks a pod at random"
-            block.add("policy", {"kind": "random"}, why)
+            why = "without balancing the proxy keeps its connections, each to the pod it came to"
+            block.add("policy", {"kind": "keep-alive"}, why)
         return block
 
     def _pool_blocks(self) -> Block:

@@ -19,6 +19,12 @@ class PodLost(Model):
         alias="for",
         description="It serves again so much later; when missing it does not by itself.",
     )
+    restarts_proxy: bool = Field(
+        default=False,
+        description="The proxy restarts when the pod is lost and when it serves again. LLMKube's "
+        "does with resolution: endpoint, its pods being part of its configuration. Not for members "
+        "of pools.",
+    )
 
 
 class BackendErrors(Model):

@@ -20,6 +20,8 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
+from xxhash import xxh3_64_intdigest
+
 from sim.content import Node, Prompt
 from sim.errors import ScenarioError
 from sim.kernel import instant
@@ -157,6 +159,7 @@ class Script:
         self._context = context
         self._clients = Clients(spec, context)
         self._reuse_output = spec.reuse_output
+        self._recorded = spec.file is not None
         self._shared: dict[str, Node] = {}
         rows = spec.read(context.directory, context.models, context.name)
         order, _ = in_order(rows)
@@ -197,7 +200,7 @@ class Script:
         for session, indices in sessions.items():
             for number, index in enumerate(indices, start=1):
                 turn = turns[index]
-                turn.session_id = f"{name}/{session}"
+                turn.session_id = f"{name}/{self._shown(session)}"
                 turn.number = number
                 turn.closes = number == len(indices)
             self._write([turns[index] for index in indices])
@@ -205,6 +208,13 @@ class Script:
             if turn.row.session is None:
                 self._write([turn])
         return turns
+
+    def _shown(self, session: str) -> str:
+        """A session as tables have it: those of a file are known by a hash of what was sent.
+
+        A router keeps no more than that of a header either (router and pools, R15).
+        """
+        return f"{xxh3_64_intdigest(session.encode()):016x}" if self._recorded else session
 
     def _write(self, turns: list[Turn]) -> None:
         """Lay out what the turns of one conversation say."""

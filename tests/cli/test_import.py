@@ -89,6 +89,31 @@ def test_imported_scenarios_run_as_they_are(podsim, sample: str):
     assert "requests completed" in result.stdout
 
 
+@pytest.mark.parametrize("sample", ["gate.yaml", "card.yaml"])
+def test_what_is_assumed_runs(podsim, sample: str):
+    """`--assume` would end in a scenario that has to be completed all the same."""
+    result = podsim("import", "--assume", DATA / sample, "-o", "fleet.yaml")
+    assert (result.exit_code, "Run it with" in result.stdout) == (0, True)
+    assert "is assumed" in result.stderr
+    assert podsim("validate", "fleet.yaml").exit_code == 0
+    ran = podsim("run", "fleet.yaml", "--no-store", "--jobs", "1", "--set", "window.measure=5m")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+
+
+def test_the_model_of_a_service_is_given_by_name(podsim):
+    """A slip in the option would be a traceback, or no model at all."""
+    unknown = DATA / "unknown.yaml"
+    given = podsim(
+        "import", unknown, "--gpu", "h100", "--model", "mystery.v2=meta-llama/Llama-2-13b"
+    )
+    assert "model: llama-2-13b  # --model" in given.stdout
+    for wrong in ("mystery.v2", "=qwen3-8b", "a=b=c", "nobody=qwen3-8b"):
+        refused = podsim("import", unknown, "--model", wrong)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+    twice = podsim("import", unknown, "--model", "mystery.v2=qwen3-8b", "--model", "mystery.v2=q")
+    assert "mystery.v2 has two models, qwen3-8b and q" in twice.stderr
+
+
 def test_traffic_comes_from_a_scenario_of_ones_own(podsim):
     """One's own workload would be ignored."""
     result = podsim("import", LOAD_AWARE, "--workload", "tiny.yaml")
@@ -97,6 +122,20 @@ def test_traffic_comes_from_a_scenario_of_ones_own(podsim):
     assert "STAND IN" not in result.stdout
     assert "seeds: [7, 8]  # from tiny.yaml" in result.stdout
     assert "ignored: tiny.yaml:4:1: engines: only window, seeds" in result.stderr
+
+
+def test_what_the_scenario_is_warned_of_is_said_at_once(podsim, tmp_path: Path):
+    """One's own workload asked for a model that nobody serves, and import said nothing of it."""
+    (tmp_path / "w.yaml").write_text(
+        "window: {measure: 1m}\n"
+        "workloads: {w: {kind: requests, arrivals: {kind: poisson, rate: 1}, promptTokens: 10, "
+        "outputTokens: 1, model: nobody}}\n"
+    )
+    unknown = ("import", DATA / "unknown.yaml", "--assume")
+    result = podsim(*unknown, "--workload", "w.yaml", "-o", "fleet.yaml")
+    told = podsim("validate", "fleet.yaml").stdout
+    (warning,) = [line for line in told.splitlines() if line.startswith("warning: fleet.yaml")]
+    assert warning in result.stderr.splitlines()
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(

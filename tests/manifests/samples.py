@@ -1,7 +1,9 @@
 """Manifests of these tests, and what is made of them."""
 
 from pathlib import Path
+from typing import Any
 
+from sim.manifests.engine import Given
 from sim.manifests.objects import Manifest
 from sim.manifests.translation import Imported, translate
 
@@ -23,11 +25,11 @@ def manifest(name: str) -> Manifest:
     return Manifest(name, (DATA / name).read_text("utf-8"))
 
 
-def imported(sample: str, gpu: str | None = None) -> Imported:
-    return translate([manifest(name) for name in SAMPLES[sample]], gpu)
+def imported(sample: str) -> Imported:
+    return translate([manifest(name) for name in SAMPLES[sample]])
 
 
-def translated(text: str, gpu: str | None = None, workload: str | None = None) -> Imported:
+def translated(text: str, workload: str | None = None, **given: Any) -> Imported:
     """Of one file ``m.yaml``, with a workload file ``w.yaml``."""
     traffic = None if workload is None else Manifest("w.yaml", workload)
-    return translate([Manifest("m.yaml", text)], gpu, traffic)
+    return translate([Manifest("m.yaml", text)], Given(**given), traffic)

@@ -42,6 +42,8 @@ def rule(name: str, backend: str, more: str = "") -> str:
 
 TWO = MODEL + service("a") + service("b")
 
+BUSY = "{backends: [a], poolActivation: IfIdel}"
+
 FAULTS = {
     "not YAML": ("a: [", "m.yaml:2:1: not YAML"),
     "no objects": ("", "m.yaml: the file has no objects"),
@@ -53,7 +55,10 @@ FAULTS = {
     "no name": (f"{HEAD}kind: Model\nspec: {{}}", "Model.metadata.name: is missing"),
     "no spec": (f"{HEAD}kind: Model\nmetadata: {{name: x}}", "Model/x.spec: is missing"),
     "nothing to simulate": (MODEL, "there is nothing to simulate"),
-    "a name twice": (MODEL + "---\n" + MODEL, "there are two Models 'm'; the first one is at m.y"),
+    "a name twice": (
+        MODEL + "---\n" + MODEL.replace("8B", "14B"),
+        "there are two Models 'm'; the first one is at m.y",
+    ),
     "two routers": (
         TWO + router(backends("a")) + router(backends("b"), "other"),
         "ModelRouter/other: a scenario has one router, and r is one already",
@@ -94,8 +99,12 @@ FAULTS = {
         "spec.rules.0.route: must name a backend",
     ),
     "an unknown activation": (
-        TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', 'poolActivation: IfIdel')}]"),
+        TWO + router(f"{backends('a')}, rules: [{{name: x, route: {BUSY}}}]"),
         "poolActivation: unknown value 'IfIdel'; did you mean 'IfIdle'?",
+    ),
+    "an activation in the wrong place": (
+        TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', 'poolActivation: IfIdle')}]"),
+        "spec.rules.0.poolActivation: belongs into route",
     ),
     "a time without a unit": (
         TWO + router(f"{backends('a')}, rules: [{rule('x', 'a', 'timeout: 30')}]"),

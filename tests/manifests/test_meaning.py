@@ -57,6 +57,10 @@ PINNED = ", proxy: {image: 'registry/proxy:%s'}"
          {"kind": "bounded-ring", "maxLoadPercent": 125}),
         ("mode: RoundRobin", "0.10.7", "balancing", {"mode": "RoundRobin"}),
         ("mode: LoadAware", "0.10.70", "balancing", {"mode": "LoadAware"}),
+        ("mode: LoadAware", "0.11.0", "balancing", {"mode": "LoadAware"}),
+        ("mode: LoadAware", "v0.10.6", "policy", {"kind": "bounded-ring", "maxLoadPercent": 125}),
+        ("mode: LoadAware", "0.10.7-rc1", "policy",
+         {"kind": "bounded-ring", "maxLoadPercent": 125}),
     ],
 )  # fmt: skip
 def test_balancing_is_what_the_proxy_of_that_version_does(balancing, image, key, value):
@@ -73,12 +77,52 @@ def test_affinity_with_round_robin_warns_and_so_does_a_load_bound():
     assert "balancing.maxLoadPercent: deprecated" in deprecated
 
 
-def test_pods_without_balancing_get_requests_at_random():
-    """A Kubernetes Service is no least-loaded balancer: the fleet would look better than it is."""
+def test_pods_without_balancing_are_the_connections_they_came_to():
+    """LLMKube's proxy keeps its connections, each pinned to a pod (LLMKube#1812): of three pods
+    under light load one works. A random pod for each request made the fleet look better.
+    """
     found = scenario(
         MODEL + service("a", "replicas: 3") + router(f"{backends('a')}, defaultRoute: a")
     )
-    assert found["backends"]["a"] == {"engine": "a", "replicas": 3, "policy": {"kind": "random"}}
+    policy = {"kind": "keep-alive"}
+    assert found["backends"]["a"] == {"engine": "a", "replicas": 3, "policy": policy}
+
+
+@pytest.mark.parametrize(
+    ("more", "placed"),
+    [
+        ("resolution: endpoint", {"balancing": {"mode": "RoundRobin"}}),
+        ("resolution: service", {"policy": {"kind": "keep-alive"}}),
+        ("resolution: mesh", {"policy": {"kind": "keep-alive"}}),
+        (
+            "resolution: endpoint, balancing: {mode: LoadAware}",
+            {"balancing": {"mode": "LoadAware"}},
+        ),
+    ],
+)
+def test_resolution_says_whether_the_proxy_knows_the_pods(more: str, placed: dict[str, Any]):
+    """With `endpoint` the proxy takes turns over ready pods (LLMKube#1820); it was ignored."""
+    backend = f"{{name: a, inferenceServiceRef: {{name: a}}, {more}}}"
+    text = MODEL + service("a", "replicas: 2") + router(f"backends: [{backend}], defaultRoute: a")
+    assert scenario(text)["backends"]["a"] == {"engine": "a", "replicas": 2, **placed}
+    assert ("mesh" in more) == any("'mesh'" in warning for warning in warnings(text))
+
+
+def test_balancing_of_the_router_is_that_of_backends_without_their_own():
+    """`spec.balancing` was ignored, and its sessions were sent anywhere."""
+    own = "{name: b, inferenceServiceRef: {name: b}, balancing: {mode: RoundRobin}}"
+    listed = f"backends: [{{name: a, inferenceServiceRef: {{name: a}}}}, {own}], defaultRoute: a"
+    found = scenario(TWO + router(f"{listed}, balancing: {{mode: LoadAware}}"))["backends"]
+    assert found["a"]["balancing"] == {"mode": "LoadAware"}
+    assert found["b"]["balancing"] == {"mode": "RoundRobin"}
+
+
+@pytest.mark.parametrize("tag", ["latest", "main", "0.10", "sha-1f", "5000/proxy@sha256:00ff"])
+def test_an_image_whose_tag_is_no_version_is_said(tag: str):
+    """Which balancing a fleet has hangs on its version, and nobody was told that it was guessed."""
+    text = balanced(f"mode: LoadAware, {AFFINITY}", PINNED % tag)
+    assert any("its tag is no version" in warning for warning in warnings(text))
+    assert "balancing" in scenario(text)["backends"]["a"]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +215,17 @@ def test_the_flags_of_yaml_1_1_are_understood():
     assert scenario(text)["router"]["rules"][0]["failClosed"] is True
 
 
+def test_a_router_that_skips_a_busy_pool_is_imported_as_one():
+    """An IfIdle router became one that waits: the field was looked for beside `route`, not in it.
+
+    The shape is that of joryirving/home-ops, nvidia-pool.yaml; LLMKube's RuleRoute has the field.
+    """
+    through = "{name: x, route: {backends: [a, b], poolActivation: IfIdle}}"
+    text = TWO + router(f"{backends('a', 'b')}, rules: [{through}]") + pool(members("a", "b"))
+    assert scenario(text)["router"]["rules"][0]["poolActivation"] == "IfIdle"
+    assert not any("poolActivation" in str(note) for note in translated(text).notes)
+
+
 def test_mirrored_requests_are_not_sent_to_be_answered():
     """A shadow backend would answer clients when the first one fails."""
     shadow = "{name: x, route: {backends: [a, b], strategy: shadow}}"
@@ -237,15 +292,122 @@ def test_a_service_that_nothing_refers_to_is_named():
             "runtime: vllm, vllmConfig: {maxModelLength: 8192}",
             "vllmConfig.maxModelLength: unknown field; did you mean maxModelLen?",
         ),
-        ("tolerations: []", "spec.tolerations: podsim does not model it"),
-        ("contextSize: 8192, contextSizes: 1", "spec.contextSizes: podsim does not model it"),
+        ("moeCPUOffload: true", "spec.moeCPUOffload: experts stay on the GPU"),
+        ("contextSize: 8192, contextSizes: 1", "contextSizes: podsim does not know this field"),
     ],
 )
 def test_a_mistyped_field_is_told_from_one_that_is_not_modelled(spec: str, said: str):
     """A slip of the pen was called a field that podsim does not model, and its value was lost."""
     text = f"{MODEL}{service('a').replace('runtime: vllm', spec)}"
-    ignored = [str(note) for note in translated(text).notes if note.kind == NoteKind.IGNORED]
-    assert len(ignored) == 1 and ignored[0].endswith(said)
+    kind = NoteKind.NOT_MODELLED
+    (said_of_it,) = [str(note) for note in translated(text).notes if note.kind == kind]
+    assert said_of_it.endswith(said)
+
+
+def test_what_cannot_matter_is_one_line():
+    """Sixty lines on ports and tokens hid the four that a reader must see."""
+    spec = "tolerations: [], skipModelInit: true, resources: {cpu: 4}, autoscaling: {max: 3}"
+    args = "extraArgs: [--port, '80', --jinja, -ngl, '99', --foo, '-x']"
+    text = MODEL + service("a", f"{spec}, {args}") + service("b", "resources: {cpu: 4}")
+    notes = [str(note) for note in translated(text, gpu="h100").notes]
+    assert [note.split(": ")[-1] for note in notes if note.startswith("not modelled")] == [
+        "the number of pods is fixed",
+        "podsim does not know the option --foo",
+        "podsim does not know the option -x",
+    ]
+    (line,) = [note for note in notes if note.startswith("ignored")]
+    assert line == (
+        "ignored: m.yaml: without an effect on a simulation: --jinja, --port, -ngl, cpu (2), "
+        "skipModelInit, tolerations"
+    )
+
+
+def test_what_is_switched_off_or_all_there_is_no_loss():
+    """Layers that are all on the GPU stood among what is lost, and so did what is switched off."""
+    model = MODEL.replace(
+        "Qwen3-8B", "Qwen3-8B, hardware: {gpu: {layers: -1}}, resources: {cpu: 8}"
+    )
+    spec = "moeCPUOffload: false, vllmConfig: {enableChunkedPrefill: true, enforceEager: false}"
+    notes = translated(model + service("a", spec), gpu="h100").notes
+    assert [note.kind for note in notes] == [NoteKind.IGNORED]
+    some = model.replace("-1", "12") + service("a", "extraArgs: [-ngl, '12', --spec-type, mtp]")
+    left = [str(note) for note in translated(some, gpu="h100").notes if "not modelled" in str(note)]
+    assert [line.split()[-1] for line in left] == ["GPU", "-ngl", "--spec-type"]
+
+
+def test_vllm_runs_as_many_sequences_as_its_service_has_slots():
+    """An engine of 5 sequences became one of 1,024: the operator renders parallelSlots as
+    --max-num-seqs for vLLM (runtime_vllm_args.go), unless extraArgs have that flag.
+    """
+    assert scenario(MODEL + service("a", "parallelSlots: 5"))["engines"]["a"]["maxNumSeqs"] == 5
+    flag = MODEL + service("a", "parallelSlots: 5, extraArgs: ['--max-num-seqs=7']")
+    assert scenario(flag)["engines"]["a"]["maxNumSeqs"] == 7
+
+
+@pytest.mark.parametrize("plane", ["Gateway", "AgentGateway", "Mesh"])
+def test_a_data_plane_that_podsim_does_not_know_is_warned_of(plane: str):
+    """`AgentGateway`, of newer APIs, ended the import: did you mean 'Gateway'?"""
+    text = TWO + router(f"{backends('a')}, defaultRoute: a, dataPlane: {plane}")
+    assert scenario(text)["router"]["defaultRoute"] == "a"
+    assert any(f"{plane} is not modelled" in warning for warning in warnings(text))
+
+
+def test_what_newer_apis_add_ends_no_import():
+    """A value or a kind of a later version was a slip of the pen, and the whole import failed."""
+    policy = "policy: {budgets: [{name: b, scope: tenant, maxTokens: 5}]}"
+    strategy = "{name: x, route: {backends: [a], strategy: cheapest, poolActivation: Soon}}"
+    text = TWO + router(f"{backends('a')}, defaultRoute: a, rules: [{strategy}], {policy}")
+    text += pool(f"{members('b')}, swapPolicy: auction")
+    text += "---\napiVersion: inference.llmkube.dev/v1beta2\nkind: ModelFederation\n"
+    found = scenario(text)
+    assert "poolActivation" not in found["router"]["rules"][0]
+    assert "swapPolicy" not in found["pools"]["p"] and "policy" not in found["router"]
+    said = "".join(warnings(text))
+    assert all(f"'{word}'" in said for word in ("tenant", "cheapest", "Soon", "auction"))
+    skipped = [str(note) for note in translated(text).notes if note.kind == NoteKind.SKIPPED]
+    assert any("ModelFederation is no part" in line for line in skipped)
+
+
+def test_a_custom_format_of_the_cache_wins_over_the_standard_one():
+    """`kvCacheCustomDtype` was called a slip of the pen for kvCacheDtype, and lost."""
+    both = "vllmConfig: {kvCacheCustomDtype: turbo2, kvCacheDtype: auto, dtype: bfloat16}"
+    text = MODEL + service("a", both)
+    assert scenario(text)["engines"]["a"]["kvCacheDtype"] == "fp8"
+    assert all(note.kind == NoteKind.TO_ADD for note in translated(text).notes)
+    desk = MODEL + service("a", "cacheTypeCustomK: turbo3, cacheTypeCustomV: turbo3").replace(
+        "runtime: vllm", "runtime: llamacpp"
+    )
+    assert scenario(desk)["engines"]["a"]["kvCacheDtype"] == "fp8"
+    assert all(note.kind == NoteKind.TO_ADD for note in translated(desk).notes)
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "retention"),
+    [
+        ("Qwen/Qwen3.6-27B", "", "prompt-tail"),
+        ("Qwen/Qwen3.6-35B-A3B-FP8", "extraArgs: [--block-size, '16']", "prompt-tail"),
+        ("Qwen/Qwen3.6-27B", "extraArgs: [--no-enable-prefix-caching]", None),
+        ("Qwen/Qwen3-8B", "", None),
+    ],
+)
+def test_a_hybrid_model_gets_the_cache_that_vllm_gives_it(source, more, retention):
+    """Its prefixes were found block by block: hits of 96.8 % where vLLM has 92.9 %."""
+    text = MODEL.replace("Qwen/Qwen3-8B", source) + service("a", more)
+    engine = scenario(text)["engines"]["a"]
+    assert engine.get("prefixRetention") == retention
+    assert retention is None or "blockSize" not in engine
+
+
+def test_a_pool_of_priorities_is_a_fair_one():
+    """`swapPolicy: priority` and `minResidency` became a sticky pool that has neither."""
+    listed = "members: [{inferenceServiceRef: {name: a}, priority: 5}, " + (
+        "{inferenceServiceRef: {name: b}}]"
+    )
+    found = scenario(TWO + pool(f"{listed}, swapPolicy: priority, minResidency: 2m"))["pools"]["p"]
+    assert (found["kind"], found["minResidency"]) == ("fair", "120s")
+    assert found["swapPolicy"] == "sticky"
+    assert found["members"]["a"]["priority"] == 5
+    assert "priority" not in found["members"]["b"]
 
 
 @pytest.mark.parametrize(

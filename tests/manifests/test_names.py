@@ -2,7 +2,13 @@
 
 import pytest
 
-from sim.manifests.names import gpu_named, model_named, scenario_name
+from sim.manifests.names import (
+    ANY_MODEL,
+    gpu_named,
+    model_named,
+    nearest_model,
+    scenario_name,
+)
 from sim.scenario.dtypes import Format, weight_format
 
 
@@ -16,6 +22,22 @@ from sim.scenario.dtypes import Format, weight_format
         ("/models/Llama-3.1-70B", "llama-3.1-70b"),
         ("openai/gpt-oss-120b", "gpt-oss-120b"),
         ("Qwen3-8B", "qwen3-8b"),
+        ("TheBloke/TinyLlama-1.1B-Chat-v1.0-GGUF", "tinyllama-1.1b"),
+        ("bartowski/Llama-3.2-3B-Instruct-GGUF", "llama-3.2-3b"),
+        ("llama-3.2-1b-instruct-q4_k_m.gguf", "llama-3.2-1b"),
+        ("microsoft/Phi-4-mini-instruct", "phi-4-mini"),
+        ("Phi-3-mini-4k-instruct-q4.gguf", "phi-3-mini"),
+        ("TheBloke/Llama-2-13B-chat-GGUF", "llama-2-13b"),
+        ("Qwen/Qwen2.5-0.5B-Instruct", "qwen2.5-0.5b"),
+        ("Qwen2.5-32B-Instruct-AWQ", "qwen2.5-32b"),
+        ("Qwen/Qwen3-4B-Instruct-2507", "qwen3-4b"),
+        ("Qwen3-Embedding-0.6B-Q8_0.gguf", "qwen3-embedding-0.6b"),
+        ("gemma-4-E4B-it-UD-Q4_K_XL.gguf", "gemma-4-e4b"),
+        ("Qwen/Qwen3.6-35B-A3B-FP8", "qwen3.6-35b-a3b"),
+        ("unsloth/Qwen3-30B-A3B-Instruct-2507-GGUF", "qwen3-30b-a3b"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b"),
+        ("DeepSeek-R1-Distill-Qwen-32B", None),
+        ("Llama-3.2-11B-Vision", None),
         ("Qwen3-18B", None),
         ("qwen3-8b2", None),
         ("my-finetune", None),
@@ -73,3 +95,19 @@ def test_names_of_objects_become_names_of_scenarios():
     assert scenario_name("qwen2.5-coder") == "qwen2-5-coder"
     assert scenario_name("a" * 80) == "a" * 63
     assert scenario_name("ключ") == ""
+
+
+@pytest.mark.parametrize(
+    ("texts", "name"),
+    [
+        (["qwen3-coder"], "qwen3-coder-30b-a3b"),  # the name of a service, cut short
+        (["org/Mystery-13B-Instruct"], "llama-2-13b"),
+        (["Muse-Glimmer-30B-A3B"], "qwen3-30b-a3b"),
+        (["judge", "gemma-9-e4b"], "qwen3-4b"),
+        (["bge-reranker-v2-m3"], ANY_MODEL),
+        (["0b", ""], ANY_MODEL),
+    ],
+)
+def test_the_nearest_of_the_catalogue_stands_in_for_a_model(texts: list[str], name: str):
+    """`--assume` would give a model of 13 billion parameters the size of one of 70."""
+    assert nearest_model(texts) == name

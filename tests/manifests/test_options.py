@@ -2,7 +2,17 @@
 
 import pytest
 
-from sim.manifests.options import LLAMACPP, VLLM, NotModelledError, Word, flag_of, flags
+from sim.manifests import unmodelled
+from sim.manifests.options import (
+    LLAMACPP,
+    MODEL_FLAGS,
+    VLLM,
+    Nearest,
+    NotModelledError,
+    Word,
+    flag_of,
+    flags,
+)
 from sim.scenario.nodes import Place
 
 HERE = Place("m.yaml", 1, 1)
@@ -70,12 +80,26 @@ def test_what_is_no_number_is_refused(text: str):
 
 
 def test_what_podsim_has_nothing_like_is_not_taken_for_something_else():
-    """A cache of 3 bits would be simulated as one of 16 without a word."""
+    """A cache of a format that nobody knows would be simulated as another without a word."""
     with pytest.raises(NotModelledError):
-        VLLM["kv-cache-dtype"].read("turboquant_3bit")
+        VLLM["kv-cache-dtype"].read("zigzag")
+
+
+@pytest.mark.parametrize("text", ["turbo2", "turboquant_3bit", "q4_0", "q8_0", "iq4_nl", "tbqp3"])
+def test_a_cache_of_fewer_bits_is_taken_for_the_nearest(text: str):
+    """A cache of 2 bits was simulated as one of 16: eight times too small."""
+    assert LLAMACPP["cache-type-k"].read(text) == Nearest("fp8")
 
 
 def test_fields_are_their_flags():
     """A field of the manifest would be ignored while its flag is understood."""
     assert flag_of("maxNumBatchedTokens") == "max-num-batched-tokens"
     assert flag_of("contextSize") == "ctx-size"
+
+
+def test_what_is_left_out_has_an_effect_or_none():
+    """A field or an option in both lists would be called harmless and not modelled at once."""
+    assert not unmodelled.NO_EFFECT & unmodelled.EFFECTS.keys()
+    assert not unmodelled.NO_FLAG_EFFECT & unmodelled.FLAG_EFFECTS
+    known = VLLM.keys() | LLAMACPP.keys() | set(MODEL_FLAGS)
+    assert not known & (unmodelled.NO_FLAG_EFFECT | unmodelled.FLAG_EFFECTS)

@@ -137,6 +137,23 @@ def test_c12_a_restart_places_each_live_session_anew_once() -> None:
     assert warm == lucky
 
 
+def test_pods_that_come_and_go_may_restart_the_proxy() -> None:
+    """LLMKube rolls its proxy anew when pods behind `resolution: endpoint` change (LLMKube#1820):
+    every session is placed anew, not only those of the pod that was lost."""
+    lost = {"kind": "pod-lost", "at": 15, "backend": "a", "replica": 1, "for": "20s"}
+    anew = {}
+    for restarts in (False, True):
+        events = [{**lost, "restartsProxy": restarts}]
+        rows = sessions(12, 5, 10.0)
+        scenario = site("a", rows=rows, settings={"a": {"replicas": 3}}, events=events)
+        scenario["backends"]["a"]["policy"] = TABLE
+        result = run(scenario)
+        assert result.facts.restarts_s == ((15.0, 35.0) if restarts else ())
+        turns = homes(result).values()
+        anew[restarts] = Counter(outcome for each in turns for _, outcome, _ in each)["new"]
+    assert anew == {False: 12, True: 3 * 12}
+
+
 def test_c12_counts_of_a_restarted_proxy_never_go_below_zero() -> None:
     """C12: requests in flight at the restart end later; they would be subtracted from counts that
     know nothing of them, and the pod be preferred ever after."""

@@ -135,16 +135,16 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
         ("replicas: 2", "replicas: true", "8:15: backends.pods.replicas: must be a whole number "
          "such as 1, from 1 to 10k; got true"),
         ("{kind: least-loaded}", "{}", "9:13: backends.pods.policy: missing key 'kind', one of: "
-         "bounded-ring, consistent-hash, least-loaded, power-of-two, random, round-robin, "
-         "session-table, vllm-dp"),
+         "bounded-ring, consistent-hash, keep-alive, least-loaded, power-of-two, random, "
+         "round-robin, session-table, vllm-dp"),
         ("{kind: least-loaded}", "least-loaded", "9:13: backends.pods.policy: must be a mapping "
          "such as {kind: bounded-ring}"),
         ("{kind: least-loaded}", "{kind: bounded-ring, maxLoadPercent: 99}", "9:50: "
          "backends.pods.policy.maxLoadPercent: must be a whole number such as 100, from 100 to "
          "100k; got 99"),
         ("{kind: least-loaded}", "{kind: [x]}", "9:20: backends.pods.policy.kind: unknown kind "
-         "'a list or a mapping'; known: bounded-ring, consistent-hash, least-loaded, "
-         "power-of-two, random, round-robin, session-table, vllm-dp"),
+         "'a list or a mapping'; known: bounded-ring, consistent-hash, keep-alive, "
+         "least-loaded, power-of-two, random, round-robin, session-table, vllm-dp"),
         ("rules:\n    - {name: all, backends: [pods]}", "rules: {}", "11:10: router.rules: must be "
          "a list; got a mapping"),
         ("rules:\n    - {name: all, backends: [pods]}", "rules: []", "11:3: router: give rules, "

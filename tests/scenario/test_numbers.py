@@ -66,6 +66,7 @@ TINY_IS_LEGAL = {
     "router.proxy.responseHeaderTimeout",
     "router.proxy.quarantineDuration",
     "backends.pods.policy:bounded-ring.floor",
+    "backends.pods.policy:keep-alive.idleTimeout",
     "backends.pods.policy:session-table.cooldown",
     "backends.pods.policy:session-table.freshFor",
     "backends.pods.policy:session-table.kvFullAt",

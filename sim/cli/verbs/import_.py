@@ -21,6 +21,17 @@ UNWRITTEN = "scenario"
 )
 @click.option("--gpu", metavar="NAME", help="The GPU of all pods, whatever node labels say.")
 @click.option(
+    *("--model", "models"),
+    multiple=True,
+    metavar="SERVICE=NAME",
+    help="The model of a service, whatever its manifest says; may be given for several.",
+)
+@click.option(
+    "--assume",
+    is_flag=True,
+    help="Make up what manifests do not say (services, models, GPUs), and say so.",
+)
+@click.option(
     "--workload",
     type=FILE,
     metavar="FILE",
@@ -31,22 +42,26 @@ def command(
     files: tuple[Path, ...],
     output: Path | None,
     gpu: str | None,
+    models: tuple[str, ...],
+    assume: bool,
     workload: Path | None,
     force: bool,
 ) -> None:
     """Turn ModelRouter, ModelPool, InferenceService and Model objects into a scenario.
 
-    FILES are YAML manifests, each with one object or several. What has no
-    place in a scenario is listed, field by field. Without --workload each rule
-    gets a small workload that stands in for the real one.
+    FILES are YAML manifests, each with one object or several. What would change
+    a run and is not modelled is listed, field by field; what would not, in one
+    line. Without --workload each rule gets a small workload that stands in for
+    the real one.
     """
     if output is not None and output.exists() and not force:
         raise UserError(f"{output} exists; --force overwrites it")
+    from sim.manifests.engine import Given
     from sim.manifests.translation import translate
 
     manifests = _read(files)
     traffic = None if workload is None else _read((workload,))[0]
-    imported = translate(manifests, gpu, traffic)
+    imported = translate(manifests, Given(gpu, _by_service(models), assume), traffic)
     for note in imported.notes:
         click.echo(str(note), err=True)
     if output is None:
@@ -59,6 +74,17 @@ def command(
     if output is not None:
         then = f"podsim run {output}" if whole else f"podsim validate {output}"
         click.echo(f"Wrote {output}. {'Run' if whole else 'Complete'} it with: {then}")
+
+
+def _by_service(models: tuple[str, ...]) -> dict[str, str]:
+    chosen: dict[str, str] = {}
+    for text in models:
+        service, given, name = text.partition("=")
+        if not (service and given and name):
+            raise UserError(f"--model: must be SERVICE=NAME; got {text!r}")
+        if chosen.setdefault(service, name) != name:
+            raise UserError(f"--model: {service} has two models, {chosen[service]} and {name}")
+    return chosen
 
 
 def _read(files: tuple[Path, ...]) -> "list[Manifest]":
@@ -84,8 +110,10 @@ def _runs(scenario: str, output: Path | None) -> bool:
     source = UNWRITTEN if output is None else str(output)
     directory = Path() if output is None else output.parent
     try:
-        load_text(scenario, source, directory=directory)
+        loaded = load_text(scenario, source, directory=directory)
     except ScenarioError as error:
         click.echo(f"{error}\nthe scenario cannot be run before this is mended", err=True)
         return False
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
     return True

@@ -1,0 +1,118 @@
+"""What ``--assume`` and ``--model`` put where manifests say nothing, and that it is said."""
+
+from typing import Any
+
+import pytest
+
+from sim.errors import ScenarioError, UserError
+from sim.manifests.engine import Given
+from sim.manifests.notes import NoteKind
+from sim.manifests.translation import Imported, translate
+from sim.scenario.load import load_text
+from sim.scenario.nodes import plain
+from sim.scenario.yamltext import parse
+from tests.manifests.samples import manifest, translated
+from tests.manifests.test_faults import MODEL, TWO, backends, members, pool, router, service
+
+
+def engines(imported: Imported) -> dict[str, Any]:
+    written: dict[str, Any] = plain(parse(imported.scenario, "written"))["engines"]
+    return written
+
+
+def told(imported: Imported, kind: NoteKind = NoteKind.WARNING) -> list[str]:
+    return [str(note) for note in imported.notes if note.kind == kind]
+
+
+@pytest.mark.parametrize("sample", ["gate.yaml", "card.yaml"])
+def test_a_router_or_a_pool_alone_is_imported_with_what_is_assumed(sample: str):
+    """The samples that LLMKube ships of both could not be imported: their services are in none."""
+    with pytest.raises(ScenarioError, match="the manifests have no InferenceService"):
+        translate([manifest(sample)])
+    imported = translate([manifest(sample)], Given(assume=True))
+    assert load_text(imported.scenario).variants
+    missing = [line for line in told(imported) if "there is no InferenceService" in line]
+    assert len(missing) == len(engines(imported))
+    assert not told(imported, NoteKind.TO_ADD)
+
+
+def test_a_missing_model_is_assumed_under_its_name():
+    """A service whose Model is in another file could not be imported."""
+    imported = translated(service("a").replace("modelRef: m", "modelRef: qwen3-8b"), assume=True)
+    assert engines(imported)["a"]["model"] == "qwen3-8b"
+    assert any("there is no Model 'qwen3-8b'" in line for line in told(imported))
+
+
+def test_an_object_of_another_namespace_is_no_missing_one():
+    """A reference that Kubernetes refuses would be made to work."""
+    text = TWO.replace("{name: b}", "{name: b, namespace: lab}") + router(backends("b"))
+    with pytest.raises(ScenarioError, match="is in namespace lab"):
+        translated(text, assume=True)
+
+
+def test_members_of_a_pool_are_assumed_to_share_one_gpu():
+    """They take turns on one slot, and each would be loaded into a card of its own."""
+    text = MODEL + service("a") + service("b").replace("modelRef: m", "modelRef: llama-2-70b")
+    imported = translated(text + pool(members("a", "b")), assume=True)
+    assert engines(imported)["a"]["gpu"] == engines(imported)["b"]["gpu"] == "b200"
+    known = service("a", "nodeSelector: {gpu: NVIDIA-H100}") + service("b")
+    shared = translated(MODEL + known + pool(members("a", "b")), assume=True)
+    assert engines(shared)["b"]["gpu"] == "h100"
+
+
+@pytest.mark.parametrize(
+    ("spec", "model", "fits"),
+    [
+        ("resources: {gpu: 1, gpuMemory: 24Gi}", "", "l4, rtx-4090, rtx-3090"),
+        ("resources: {gpu: 1}", "hardware: {gpu: {memory: 80Gi}}", "a100-80gb, h100"),
+        ("resources: {gpu: 1, gpuMemory: 64Gi}", "hardware: {gpu: {vendor: amd}}", "strix-halo"),
+        ("resources: {gpu: 1}", "hardware: {gpu: {vendor: amd}}", "strix-halo"),
+        ("resources: {gpu: 4, gpuMemory: 96Gi}", "", "l4, rtx-4090, rtx-3090"),  # of a pod
+        ("resources: {gpu: 1, gpuMemory: plenty}", "", ""),
+    ],
+)
+def test_memory_and_vendor_say_which_gpus_are_meant(spec: str, model: str, fits: str):
+    """No node label of any public sample names a GPU; what they do say was not looked at."""
+    text = MODEL.replace("Qwen3-8B", f"Qwen3-8B{model and ', '}{model}") + service("a", spec)
+    (lacking,) = told(translated(text), NoteKind.TO_ADD)
+    assert (f"fits {fits}; give gpu" in lacking) if fits else ("fits" not in lacking)
+    assumed = engines(translated(text, assume=True))["a"]["gpu"]
+    assert assumed in (fits.split(", ") if fits else ["rtx-4090"])
+
+
+def test_a_service_on_cpus_is_not_asked_for_its_gpu():
+    """It was told that no node label names a GPU; podsim has no engine on CPUs, and says that."""
+    text = MODEL.replace("Qwen3-8B", "Qwen3-8B, hardware: {accelerator: cpu}") + service("a")
+    (lacking,) = told(translated(text), NoteKind.TO_ADD)
+    assert "it runs on a CPU, which podsim does not model" in lacking
+    assumed = translated(text, assume=True)
+    assert any("runs on a CPU" in line for line in told(assumed))
+    assert "gpu" in engines(assumed)["a"]
+
+
+def test_an_unknown_model_is_taken_for_the_nearest_only_when_asked():
+    """A third of the public samples stopped at a model that the catalogue lacks."""
+    text = MODEL.replace("Qwen/Qwen3-8B", "org/Mystery-13B") + service("a")
+    assert "model" not in engines(translated(text))["a"]
+    imported = translated(text, assume=True)
+    assert engines(imported)["a"]["model"] == "llama-2-13b"
+    assert any("does not know the model org/Mystery-13B" in line for line in told(imported))
+
+
+def test_the_model_of_a_service_may_be_given():
+    """A model that the catalogue lacks had to be written into the scenario, each time anew."""
+    given = {"models": {"a": "Qwen/Qwen3-14B"}}
+    assert engines(translated(TWO, **given))["a"]["model"] == "qwen3-14b"
+    assert engines(translated(TWO, **given))["b"]["model"] == "qwen3-8b"
+    with pytest.raises(UserError, match="no service 'z'; known: a, b"):
+        translated(TWO, models={"z": "qwen3-8b"})
+    with pytest.raises(UserError, match="unknown model 'qwen3-9b'"):
+        translated(TWO, models={"a": "qwen3-9b"})
+
+
+def test_the_same_object_twice_is_one():
+    """Two files with one Model could not be imported together."""
+    imported = translated(f"{MODEL}---\n{MODEL}{service('a')}")
+    assert list(engines(imported)) == ["a"]
+    (line,) = told(imported, NoteKind.SKIPPED)
+    assert line.endswith("Model m: the same as at m.yaml:1")
