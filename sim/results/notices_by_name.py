@@ -30,9 +30,9 @@ def fell_through_only(
     request = arrow.whole(tables.failed_attempts, "request_id")
     here = Window.of(facts).contains(requests.arrival_s)
     for rule, figures in summary.get("rules", {}).items():
-        if figures["fell_through_ratio"] != 1.0:
+        first = next(iter(facts.rules[rule]), None)
+        if first is None or figures["backends"][first]["served_ratio"] != 0.0:
             continue
-        first = facts.rules[rule][0]
         concerned: Mask = (here & requests.rule.equal(rule))[request] & backend.equal(first)
         why = listed(errors.counts(concerned & of_last_try(tables, requests)))
         yield (
