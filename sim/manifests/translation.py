@@ -46,7 +46,7 @@ def translate(
     ``UserError`` for a GPU that is not in the catalogue.
     """
     if gpu is not None and gpu not in catalog.gpus():
-        raise UserError(f"unknown gpu {gpu!r}{suggestion(gpu, catalog.gpus())}")
+        raise UserError(f"unknown gpu {gpu!r}{suggestion(gpu, catalog.gpus(), every=True)}")
     notes = Notes()
     sources = [manifest.source for manifest in manifests]
     taken = [] if workload is None else _taken(workload, notes)
