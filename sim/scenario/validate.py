@@ -142,7 +142,7 @@ class Validator:
         found.faults.extend(self._contents(root, models))
         found.value = None if found.faults else checked.value
         if found.value is not None:
-            found.warnings.extend(doubts(found.value, root))
+            found.warnings.extend(doubts(found.value, root, self._inputs))
         return found
 
     def _section(self, key: str, node: Node, found: Checked[Scenario]) -> Any:

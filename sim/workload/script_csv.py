@@ -103,6 +103,12 @@ def read_rows(
     return rows
 
 
+def read_header(path: Path) -> list[str]:
+    """The columns of a file that has no faults."""
+    (cells,) = csv.reader([unpacked(path, not_csv).lstrip("\n").partition("\n")[0]])
+    return [cell.strip() for cell in cells]
+
+
 class _Reader:
     """Reads one file and collects what is wrong with it."""
 
