@@ -253,7 +253,8 @@ def test_requests_without_a_session_key_are_doubted_where_one_is_looked_for(
         (
             "9}]}",
             "9}], priority: 2}",
-            "7:100: workloads.w.priority: changes nothing: no engine has schedulingPolicy: priority",
+            "7:100: workloads.w.priority: changes nothing: no engine has schedulingPolicy: "
+            "priority",
         ),
         (
             "9}]}",
