@@ -305,7 +305,7 @@ def _syntax_fault(error: MarkedYAMLError, text: str, source: str) -> Fault:
     mark = error.problem_mark or error.context_mark
     place = Place(source) if mark is None else Place(source, mark.line + 1, mark.column + 1)
     said = ", ".join(part for part in (error.context, error.problem) if part)
-    line = text.split("\n")[place.line - 1] if place.line else ""
+    line = "".join(text.split("\n")[max(place.line - 1, 0) : place.line])
     if "\t" in line[: len(line) - len(line.lstrip())] or line[place.column - 1 :][:1] == "\t":
         said += "; it is a tab, and YAML is indented by spaces"
     return fault(place, (), f"not YAML: {said}")
