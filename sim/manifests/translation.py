@@ -67,11 +67,13 @@ def _in_the_catalogue(given: Given) -> Given:
     """The same by the catalogue's names."""
     gpu, models = given.gpu, {}
     if gpu is not None and gpu not in catalog.gpus():
-        raise UserError(f"unknown gpu {gpu!r}{suggestion(gpu, catalog.gpus())}")
+        raise UserError(f"unknown gpu {gpu!r}{suggestion(gpu, catalog.gpus(), every=True)}")
     for service, text in given.models.items():
         name = model_named(text)
         if name is None:
-            raise UserError(f"unknown model {text!r}{suggestion(text, catalog.models())}")
+            raise UserError(
+                f"unknown model {text!r}{suggestion(text, catalog.models(), every=True)}"
+            )
         models[service] = name
     return Given(gpu, models, given.assume)
 

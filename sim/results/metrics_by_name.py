@@ -12,8 +12,8 @@ _ENDS: Final = ("p50", "p95")
 _MIDDLE: Final = ("mean", "p50", "p95")
 
 _FELL_THROUGH: Final = (
-    "completed requests of which their last try passed over at least one backend of its rule / "
-    "completed requests"
+    "completed requests of which their last try passed over at least one backend of its rule, or "
+    "a pod of one that is tried again on another / completed requests"
 )
 _OF_WINDOW: Final = "of the length of the window"
 

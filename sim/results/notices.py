@@ -11,7 +11,7 @@ from sim.request import Answer, Reason, Status
 from sim.results import arrow
 from sim.results.arrow import Mask
 from sim.results.figures import Window
-from sim.results.notices_by_name import fell_through_only, listed, of_pools
+from sim.results.notices_by_name import fell_through_only, keyless, listed, of_pools
 from sim.results.requests import RequestColumns
 from sim.results.result import RunFacts
 from sim.results.served import answered_last, of_last_try
@@ -56,6 +56,7 @@ def notices(
             _gave_up(requests, window, summary, tables),
             *fell_through_only(facts, tables, requests, summary),
             *of_pools(facts, tables, summary),
+            *keyless(facts, tables),
             _cut_off(requests, window),
             _nothing_found(summary, prompts),
             _many_censored(summary),

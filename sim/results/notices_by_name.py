@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sim.request import Outcome
 from sim.results import arrow
 from sim.results.arrow import Mask
 from sim.results.figures import Window
@@ -12,6 +13,8 @@ from sim.results.result import RunFacts
 from sim.results.served import of_last_try
 from sim.results.tables import Tables
 
+KEYLESS_SHARE: Final = 0.01
+"""Share of the placements of a backend without a session key that is worth a warning."""
 MOSTLY_SWAPPING: Final = 0.5
 """Share of the window in swaps that is worth a warning."""
 
@@ -30,15 +33,33 @@ def fell_through_only(
     request = arrow.whole(tables.failed_attempts, "request_id")
     here = Window.of(facts).contains(requests.arrival_s)
     for rule, figures in summary.get("rules", {}).items():
-        if figures["fell_through_ratio"] != 1.0:
+        first = next(iter(facts.rules[rule]), None)
+        if first is None or figures["backends"][first]["served_ratio"] != 0.0:
             continue
-        first = facts.rules[rule][0]
         concerned: Mask = (here & requests.rule.equal(rule))[request] & backend.equal(first)
         why = listed(errors.counts(concerned & of_last_try(tables, requests)))
         yield (
             f"rule {rule}: {first}, its first backend, served none of its "
             f"{figures['requests_completed']} completed requests ({why})"
         )
+
+
+def keyless(facts: RunFacts, tables: Tables) -> Iterator[str]:
+    """Backends whose policy looks for sessions in requests that name none, over several pods."""
+    placements = tables.placements
+    outcome, backend = (arrow.strings(placements, name) for name in ("outcome", "backend"))
+    pod = arrow.strings(placements, "pod")
+    here = Window.of(facts).contains(arrow.numbers(placements, "dispatch_s"))
+    unkeyed = here & outcome.equal(Outcome.UNKEYED)
+    for name, times in backend.counts(unkeyed).items():
+        own = here & backend.equal(name)
+        total = int(own.sum())
+        if times > KEYLESS_SHARE * total and len(pod.counts(own)) > 1:
+            yield (
+                f"backend {name}: {times} of its {total} placements were of requests without a "
+                "session key, which go to the least-loaded pod wherever their prefix is cached; a "
+                "script's rows name theirs in the column session"
+            )
 
 
 def of_pools(facts: RunFacts, tables: Tables, summary: dict[str, Any]) -> Iterator[str]:

@@ -76,6 +76,7 @@ BEFORE_REASONS: Final = (
     Row("offered, requests/s", "offered_requests_per_s", 2),
     Row("completed, requests/s", "completed_requests_per_s", 2),
     percent("prompt cache hit", "prompt_cache_hit_ratio"),
+    Row("placements without a session key", "placements.by_outcome.unkeyed", unless_zero=True),
     percent("spilled placements", "spill_ratio"),
 )
 AFTER_REASONS: Final = (

@@ -32,7 +32,9 @@ class Proxy:
 
     A request goes to the backends of its rule in order: through the pool of one
     that has a pool, past those that are in quarantine or have no pod, until one
-    gives a first token or says what is wrong with the request itself (4xx).
+    gives a first token or says what is wrong with the request itself (4xx). A
+    backend that comes again, by its rule or by maxInstanceFailoverRerouteAttempts,
+    is tried on another of its pods.
     What follows from the end of a response is done at ``Order.RELEASE`` of the
     same instant, when no pod is in the middle of a step.
     """
@@ -232,10 +234,11 @@ class Proxy:
     def _place(self, trip: Trip) -> None:
         """Ask the policy of the present backend for a pod."""
         upstream, request, now_s = trip.upstream, trip.request, self._kernel.now_s
-        if not upstream.serves:
+        columns = trip.columns
+        if not upstream.serves or (trip.failed and True not in columns.ready):
             self._passed_over(trip, RouterError.NO_READY_POD)
             return
-        decision = upstream.policy.choose(request.view(), upstream.columns, now_s)
+        decision = upstream.policy.choose(request.view(), columns, now_s)
         if isinstance(decision, Place):
             self._dispatch(trip, decision, now_s)
         elif isinstance(decision, Hold):

@@ -1,6 +1,6 @@
 """Which rule takes a request, and which backends it may go to (router and pools, 5)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -17,10 +17,11 @@ DEFAULT_ROUTE: Final = "(default)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """A backend of a rule, and how long its first token may take."""
+    """A backend of a rule, how long its first token may take, and whether it comes again."""
 
     upstream: Upstream
     timeout_s: float
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,15 +70,22 @@ class Routes:
         return self._default
 
     def _route(self, rule: Rule) -> Route:
-        targets = tuple(
-            Target(self._upstreams[name], self._timeout_s(name, rule.timeout))
-            for name in backends_of(rule, self._backends)
-        )
+        targets = self._targets(backends_of(rule, self._backends), rule.timeout)
         return Route(rule.name, targets, rule.pool_activation == "IfIdle", rule.fail_closed)
 
     def _single(self, name: str) -> Route:
-        target = Target(self._upstreams[name], self._timeout_s(name, None))
-        return Route(DEFAULT_ROUTE, (target,))
+        return Route(DEFAULT_ROUTE, self._targets((name,), None))
+
+    def _targets(self, names: Sequence[str], timeout_s: float | None) -> tuple[Target, ...]:
+        """The backends in order, each as often as one of its pods may be tried."""
+        tries = 1 + self._router.proxy.max_instance_failover_reroute_attempts
+        found: list[Target] = []
+        for name in names:
+            upstream, limit_s = self._upstreams[name], self._timeout_s(name, timeout_s)
+            again = any(each.upstream is upstream for each in found)
+            others = min(tries, len(upstream.pods)) - 1
+            found += [Target(upstream, limit_s, again), *[Target(upstream, limit_s, True)] * others]
+        return tuple(found)
 
     def _timeout_s(self, backend: str, of_rule: float | None) -> float:
         """The rule's, else the backend's, else the proxy's; infinite for none."""

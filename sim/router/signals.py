@@ -1,6 +1,7 @@
 """What a proxy knows of its pods: its own exact counts, and polled metrics with an age."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
 from math import inf
 from typing import Final, Protocol
 
@@ -37,6 +38,12 @@ class PodColumns:
         self.running[:] = [0] * pods
         self.kv_usage[:] = [0.0] * pods
         self.polled_s[:] = [-inf] * pods
+
+    def without(self, pods: Collection[int]) -> "PodColumns":
+        """The same columns for a request that ``pods`` have failed: to it they do not serve."""
+        others = copy(self)
+        others.ready = [ready and pod not in pods for pod, ready in enumerate(self.ready)]
+        return others
 
     def metrics_age_s(self, pod: int, now_s: float) -> float:
         """Seconds since the last poll that the pod answered; infinite before the first."""

@@ -3,6 +3,7 @@
 from sim.ports import Activation
 from sim.request import Attempt, AttemptListener, FailedAttempt, PoolError, Request
 from sim.router.routes import Route
+from sim.router.signals import PodColumns
 from sim.router.upstream import Upstream
 from sim.router.views import Place
 
@@ -15,7 +16,8 @@ class Trip:
     when there is none left) and ``started_s`` when it came there.
     ``activation`` is that of the backend's pool, ``held`` while it is not
     granted; ``attempt`` is on its way on a pod. ``error`` is the last failed
-    backend's, ``all_busy`` says that all of them were busy pools.
+    backend's, ``all_busy`` says that all of them were busy pools, and ``failed``
+    are the attempts that broke: no pod is tried twice.
     """
 
     # There is one for every try, and most of them never get to change these.
@@ -25,6 +27,7 @@ class Trip:
     held: bool = False
     error: str | None = None
     all_busy: bool = True
+    failed: tuple[Attempt, ...] = ()
 
     def __init__(self, request: Request, route: Route, epoch: int, started_s: float) -> None:
         self.request = request
@@ -32,6 +35,16 @@ class Trip:
         self.epoch = epoch
         self.started_s = started_s
         self.upstream: Upstream = route.targets[0].upstream
+
+    @property
+    def columns(self) -> PodColumns:
+        """What the present backend's policy may choose from."""
+        upstream = self.upstream
+        if not self.failed:
+            return upstream.columns
+        return upstream.columns.without(
+            [each.pod_index for each in self.failed if each.backend == upstream.name]
+        )
 
     def held_until(self, now_s: float) -> None:
         """Whatever it has waited for at the present backend, it does so no longer."""
@@ -68,6 +81,7 @@ class Trip:
             self.held_until(now_s)
         else:
             pod, http_status = attempt.pod, attempt.http_status
+            self.failed += (attempt,)
         failure = FailedAttempt(
             request,
             request.tries,
@@ -82,8 +96,15 @@ class Trip:
         self.all_busy = self.all_busy and error == PoolError.INCUMBENT_BUSY
         self.attempt = None
         self.activation = None
-        self.stop += 1
         self.started_s = now_s
-        if self.stop < len(self.route.targets):
-            self.upstream = self.route.targets[self.stop].upstream
+        self._advance()
         return failure
+
+    def _advance(self) -> None:
+        """To the next backend; past one that comes again without a pod that was not tried."""
+        self.stop += 1
+        for target in self.route.targets[self.stop :]:
+            self.upstream = target.upstream
+            if not target.again or True in self.columns.ready:
+                return
+            self.stop += 1

@@ -21,6 +21,7 @@ from sim.scenario.nodes import (
     Path,
     Place,
     Scalar,
+    beside,
     child,
     fault,
     is_null,
@@ -121,7 +122,8 @@ def _session_table(affinity: Node, mode_place: Place, found: PolicyNode) -> Node
         if key in AFFINITY_KEYS:
             known[key] = value
         else:
-            message = f"unknown key {key!r}{suggestion(key, AFFINITY_KEYS)}"
+            hint = suggestion(key, AFFINITY_KEYS, present=beside(affinity, key))
+            message = f"unknown key {key!r}{hint}"
             found.faults.append(fault(affinity.keys[key], (*found.path, key), message))
     table = _of_kind(TABLE_KIND, mode_place)
     return Mapping({**table.values, **known}, {**affinity.keys, **table.keys}, affinity.place)

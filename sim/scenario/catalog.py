@@ -87,7 +87,7 @@ def unknown(
     """
     if name in known:
         return []
-    message = f"unknown {key} {name!r}{suggestion(name, known, otherwise)}"
+    message = f"unknown {key} {name!r}{suggestion(name, known, otherwise, every=True)}"
     return [Fault("engine", 0, 0, key, message)]
 
 

@@ -1,23 +1,41 @@
-"""What may be simulated and is hardly meant: pools that never swap, requests nobody serves."""
+"""What may be simulated and is hardly meant: pools that never swap, requests nobody serves.
+
+Or what is written and changes nothing: an event after the end, a priority that
+no engine looks at. Only what is certain is said here.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 from sim.errors import Fault
+from sim.scenario.events import BackendErrors
+from sim.scenario.inputs import Inputs
 from sim.scenario.matching import backends_of, fits, matches
 from sim.scenario.nodes import Mapping, Path, fault, nearest
-from sim.scenario.reach import direct_backend, engines_of
-from sim.scenario.routing import Router
+from sim.scenario.reach import direct_backend, engines_of, reachable
+from sim.scenario.routing import TEAM_HEADER, Router
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import nearest as nearest_name
 from sim.scenario.swaptimes import swap_times
 
 _WILDCARDS = "*?["
+_PACE = ("max", "honour_retry_after", "backoff")
 
 
-def doubts(scenario: Scenario, root: Mapping) -> list[Fault]:
-    """Warnings about ``scenario``, which has no faults, where ``root`` says it."""
-    found = [*_pools(scenario), *_unrouted(scenario)]
+def doubts(scenario: Scenario, root: Mapping, inputs: Inputs) -> list[Fault]:
+    """Warnings about ``scenario``, which has no faults, where ``root`` says it.
+
+    ``inputs`` are the files that its workloads read.
+    """
+    found = [
+        *_pools(scenario),
+        *_unrouted(scenario),
+        *_keyless(scenario, inputs),
+        *_unsent_headers(scenario),
+        *_unlooked_at(scenario),
+        *_never_answered(scenario),
+        *_too_late(scenario),
+    ]
     return [fault(nearest(root, path).place, path, message) for path, message in found]
 
 
@@ -74,6 +92,117 @@ def _no_route(scenario: Scenario, model: str) -> str:
     if near is not None:
         return f"{said}; did you mean {near!r}?"
     return f"{said}; rules are for {', '.join(known)}" if known else said
+
+
+def _keyless(scenario: Scenario, inputs: Inputs) -> Iterator[tuple[Path, str]]:
+    """Requests without a session key where a policy looks for one, to choose among pods."""
+    for name, workload in scenario.workloads.items():
+        keyless = getattr(workload, "keyless", None)
+        if direct_backend(workload) is not None or keyless is None or not keyless(inputs):
+            continue
+        sent = {header.lower() for header in workload.headers}
+        for backend in _first_backends(scenario, workload):
+            policy = scenario.backends[backend].policy
+            wanted = getattr(policy, "headers", None)
+            if wanted is not None and not sent & set(wanted) and _pods(scenario, backend) > 1:
+                yield (
+                    ("workloads", name),
+                    f"has no session key: {policy.kind} of backend {backend} sends each of its "
+                    "requests to the least-loaded pod",
+                )
+
+
+def _first_backends(scenario: Scenario, workload: Any) -> list[str]:
+    """Where the requests of a workload go first, for each model that they ask for.
+
+    None when rules look at models that only a file names.
+    """
+    router, found = scenario.router, []
+    asked = workload.asks_for()
+    if not asked and not any(rule.match.models for rule in router.rules):
+        asked = (workload.model or "",)
+    headers = {header.lower(): value for header, value in workload.headers.items()}
+    for model in asked:
+        taken = (
+            rule.backends[0]
+            for rule in router.rules
+            if matches(rule.match, model, headers) and backends_of(rule, scenario.backends)
+        )
+        by_name = router.default_route_strategy == "BackendNameMatch"
+        named = model if by_name and model in scenario.backends else router.default_route
+        found.append(next(taken, named))
+    return [backend for backend in dict.fromkeys(found) if backend is not None]
+
+
+def _pods(scenario: Scenario, backend: str) -> int:
+    spec = scenario.backends[backend]
+    return spec.replicas * int(getattr(scenario.engines[spec.engine], "data_parallel", 1))
+
+
+def _unsent_headers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Rules and budgets for headers that no workload sends."""
+    sent = [
+        {header.lower(): value for header, value in getattr(spec, "headers", {}).items()}
+        for spec in scenario.workloads.values()
+        if direct_backend(spec) is None
+    ]
+    router = scenario.router
+    idle = [
+        rule.name
+        for rule in router.rules
+        for of_headers in [rule.match.model_copy(update={"models": ()})]
+        if not any(matches(of_headers, "", headers) for headers in [{}, *sent])
+    ]
+    if idle:
+        names = f"{len(idle)} rules take" if len(idle) > 1 else "one rule takes"
+        message = f"{names} nothing, for no workload sends the headers wanted: {', '.join(idle)}"
+        yield ("router", "rules"), message
+    for index, budget in enumerate(router.policy.budgets):
+        header = (budget.header_key or TEAM_HEADER).lower()
+        if budget.scope == "team" and not any(header in headers for headers in sent):
+            message = f"budget {budget.name} caps nobody: no workload sends the header {header}"
+            yield ("router", "policy", "budgets", index), message
+
+
+def _unlooked_at(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Settings that nothing looks at: priorities under fcfs, IfIdle without a pool."""
+    engines = [scenario.engines[scenario.backends[name].engine] for name in reachable(scenario)]
+    if all(getattr(engine, "scheduling_policy", None) == "fcfs" for engine in engines):
+        for name, workload in scenario.workloads.items():
+            if getattr(workload, "priority", 0):
+                message = "changes nothing: no engine has schedulingPolicy: priority"
+                yield ("workloads", name, "priority"), message
+    pooled = {member for pool in scenario.pools.values() for member in pool.members}
+    for index, rule in enumerate(scenario.router.rules):
+        if rule.pool_activation == "IfIdle" and not pooled & set(rule.backends):
+            message = "changes nothing: none of the rule's backends is a member of a pool"
+            yield ("router", "rules", index, "poolActivation"), message
+
+
+def _never_answered(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Retries after HTTP statuses that nobody answers: the router says 502 where backends fail."""
+    events = {each.http_status for each in scenario.events if isinstance(each, BackendErrors)}
+    answers = {400, 429, 502, 503} | {status for status in events if status < 500}
+    for name, workload in scenario.workloads.items():
+        retry = getattr(workload, "retry", None)
+        if retry is None or direct_backend(workload) is not None or set(retry.on) & answers:
+            continue
+        if retry.on and set(type(retry).model_fields) & retry.model_fields_set <= {"on", *_PACE}:
+            statuses = ", ".join(map(str, retry.on))
+            message = f"no try is repeated: the router never answers {statuses}; 502 or 503 it does"
+            yield ("workloads", name, "retry", "on"), message
+
+
+def _too_late(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Events after the end of a run that ends at a certain time."""
+    window = scenario.window
+    if window.measure is None or window.drain:
+        return
+    end_s = window.warmup + window.measure
+    for index, event in enumerate(scenario.events):
+        if event.at >= end_s:
+            message = f"never happens: the run ends at {end_s:g} s"
+            yield ("events", index, "at"), message
 
 
 def _is_known(router: Router, model: str) -> bool:

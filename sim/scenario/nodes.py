@@ -99,6 +99,22 @@ def entries(node: Node | None) -> dict[str, Node]:
     return node.values if isinstance(node, Mapping) else {}
 
 
+def beside(node: Node | None, key: str) -> list[str]:
+    """The keys that are written in one block with ``key``, on its line or below each other.
+
+    One that a variant or a setting puts in stands elsewhere and may mean one that is there.
+    """
+    places = node.keys if isinstance(node, Mapping) else {}
+    own = places.get(key)
+    return [
+        name
+        for name, place in places.items()
+        if own is not None
+        and place.source == own.source
+        and (place.line == own.line or place.column == own.column)
+    ]
+
+
 def is_null(node: Node | None) -> bool:
     """Absent, or written as ``null``: both mean the default."""
     return node is None or (isinstance(node, Scalar) and node.value is None)

@@ -1,9 +1,10 @@
 """The router of a scenario, with the keys of a ModelRouter manifest."""
 
 from collections.abc import Collection, Iterator
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from sim.scenario.fields import (
     Duration,
@@ -53,7 +54,9 @@ class Rule(Model):
     name: Name
     match: Match = Field(default=Match(), description="Every request when missing.")
     backends: tuple[Name, ...] = Field(
-        min_length=1, description="Names of backends, in order of preference."
+        min_length=1,
+        description="Names of backends, in order of preference. One that is named again is tried "
+        "on another of its pods.",
     )
     pool_activation: Literal["Wait", "IfIdle"] = Field(
         default="Wait",
@@ -69,11 +72,6 @@ class Rule(Model):
         "backend's when missing.",
     )
 
-    @rule
-    def _tries_each_backend_once(self) -> Iterator[Problem]:
-        for name in repeated(self.backends):
-            yield "backends", f"names {name!r} twice: it would fail twice"
-
 
 class Metrics(Model):
     """How the proxy polls the engines."""
@@ -81,11 +79,25 @@ class Metrics(Model):
     poll_interval: PollInterval = Field(default=1.0, description="Time between two polls of a pod.")
 
 
+def _only_one(value: Any) -> Any:
+    """Refuse several replicas with the reason (router and pools, 4 and 6)."""
+    if type(value) is not int or value < 2:
+        return value
+    message = (
+        "must be 1: podsim has only one proxy. Several would each have counts, a ring and a table "
+        "of their own, and in front of a pooled backend, where LLMKube allows no second one, "
+        f"each would swap members without asking the others; got {value}"
+    )
+    raise PydanticCustomError("replicas", "{message}", {"message": message})
+
+
 class ProxySettings(Model):
     """The proxy process."""
 
-    replicas: Literal[1] = Field(
-        default=1, description="Only one: with a pooled backend there must be no more."
+    replicas: Annotated[Literal[1], BeforeValidator(_only_one)] = Field(
+        default=1,
+        description="Only one: several would share neither counts nor tables, and LLMKube allows "
+        "no more with a pooled backend.",
     )
     response_header_timeout: PositiveDuration | None = Field(
         default=120.0,
@@ -96,6 +108,12 @@ class ProxySettings(Model):
         default=15.0,
         description="How long a pod is avoided after it answered 500 or more, or its connection "
         "broke; with none left the quarantine does not count.",
+    )
+    max_instance_failover_reroute_attempts: Annotated[int, whole(0, 100)] = Field(
+        default=0,
+        description="On how many other pods of a backend a request is tried when it breaks or "
+        "times out without a first token, or is answered 500 or more, before the next backend of "
+        "its rule. 0 as in LLMKube and by default in vLLM's production stack, whose key it is.",
     )
 
 

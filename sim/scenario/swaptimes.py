@@ -127,7 +127,7 @@ def _unknown_bytes(engine: Engine) -> Iterator[Fault]:
     if engine.weights is None and engine.model not in catalog.models():
         why = "the engine has no model"
         if engine.model is not None:
-            hint = suggestion(engine.model, catalog.models(), "see `podsim list models`")
+            hint = suggestion(engine.model, catalog.models(), "see `podsim list models`", True)
             why = f"unknown model {engine.model!r}{hint}"
         message = (
             f"the bytes to load are unknown ({why}): give the engine's weights, such as 54GB, or "

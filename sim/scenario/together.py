@@ -12,7 +12,7 @@ from sim.scenario.events import Event, LoadFailure, PodLost, ProxyRestart
 from sim.scenario.nodes import Mapping, Path, at, entries, fault, is_null, nearest
 from sim.scenario.pool import Pool
 from sim.scenario.routing import Rule
-from sim.scenario.rules import Problem, Unusable, faults_of, known, usable
+from sim.scenario.rules import Problem, Unusable, faults_of, known, repeated, usable
 from sim.scenario.salvage import blank
 from sim.scenario.schema import Scenario, Window
 from sim.scenario.suggest import meant, suggestion
@@ -115,8 +115,11 @@ def _too_large(scenario: Scenario, pool: str, spec: Pool) -> Iterator[tuple[Path
 
 
 def _rules(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """A pool that knows no skipping is not asked for it."""
+    """A backend with other pods is tried again; a pool that knows no skipping not asked for it."""
     skipless: dict[str, str] = {}
+    for index, each in enumerate(scenario.router.rules):
+        for message in known(_fails_twice(scenario, each)):
+            yield ("router", "rules", index, "backends"), message
     for pool, name in _pooled(scenario):
         spec = scenario.pools[pool]
         if not spec.knows_if_idle:
@@ -124,6 +127,17 @@ def _rules(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for index, each in enumerate(scenario.router.rules):
         for message in known(_cannot_skip(each, skipless)):
             yield ("router", "rules", index, "poolActivation"), message
+
+
+def _fails_twice(scenario: Scenario, rule: Rule) -> Iterator[str]:
+    for name in repeated(rule.backends):
+        for _, engine in _engine(scenario, name):
+            pods = scenario.backends[name].replicas * getattr(engine, "data_parallel", 1)
+            times = rule.backends.count(name)
+            if times > pods:
+                often = "twice" if times == 2 else f"{times} times"
+                have = "one pod: it would fail twice" if pods == 1 else f"{pods} pods to try"
+                yield f"names {name!r} {often}, which has {have}"
 
 
 def _cannot_skip(rule: Rule, skipless: AnyMapping[str, str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from sim.errors import Fault
 from sim.scenario.fields import PATTERNS_IN_WORDS, describe
-from sim.scenario.nodes import Mapping, Node, Path, Place, child, fault, nearest
+from sim.scenario.nodes import Mapping, Node, Path, Place, at, beside, child, fault, nearest
 from sim.scenario.rules import Problem
 from sim.scenario.suggest import meant, suggestion
 
@@ -64,7 +64,8 @@ def _faults(
     elif detail["type"] == "extra_forbidden":
         key = str(location[-1])
         known = (name for name in key_names(model, steps[:-1]) if name != key)
-        yield fault(key_place, here, f"unknown key {key!r}{suggestion(key, known)}")
+        hint = suggestion(key, known, present=beside(at(node, *steps[:-1]), key))
+        yield fault(key_place, here, f"unknown key {key!r}{hint}")
     elif location and location[-1] == "[key]":
         yield fault(key_place, here, _in_words(detail))
     else:
@@ -86,7 +87,7 @@ def _wrong_kind(context: dict[str, Any], node: Node, path: Path) -> Fault:
     if written is None:
         return fault(node.place, path, f"missing key {key!r}")
     known = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
-    message = f"unknown {key} {context['tag']!r}{suggestion(context['tag'], known)}"
+    message = f"unknown {key} {context['tag']!r}{suggestion(context['tag'], known, every=True)}"
     return fault(written.place, (*path, key), message)
 
 

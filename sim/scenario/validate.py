@@ -27,6 +27,7 @@ from sim.scenario.nodes import (
     Place,
     Scalar,
     at,
+    beside,
     child,
     entries,
     fault,
@@ -93,7 +94,7 @@ def respelled(root: Node) -> tuple[Node, list[Fault]]:
 
 
 def _unknown_key(root: Mapping, key: str) -> Fault:
-    message = f"unknown key {key!r}{suggestion(key, FILE_KEYS)}"
+    message = f"unknown key {key!r}{suggestion(key, FILE_KEYS, present=beside(root, key))}"
     return fault(root.keys[key], (key,), message)
 
 
@@ -141,7 +142,7 @@ class Validator:
         found.faults.extend(self._contents(root, models))
         found.value = None if found.faults else checked.value
         if found.value is not None:
-            found.warnings.extend(doubts(found.value, root))
+            found.warnings.extend(doubts(found.value, root, self._inputs))
         return found
 
     def _section(self, key: str, node: Node, found: Checked[Scenario]) -> Any:
@@ -252,7 +253,7 @@ class Validator:
             values = {**plain(node), "kind": slip}
             found = _validated(families[slip].spec, values, node, path)
         if name not in families:
-            message = f"unknown kind {name!r}{suggestion(name, families)}"
+            message = f"unknown kind {name!r}{suggestion(name, families, every=True)}"
             found.faults.append(fault(kind.place, (*path, key), message))
         return found
 

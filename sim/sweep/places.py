@@ -22,7 +22,7 @@ def opener(name: str, jobs: int | None, address: str | None) -> Opened:
     Raises ``UserError`` for a name or an address that cannot be meant.
     """
     if name not in EXECUTORS:
-        raise UserError(f"executor: no executor {name!r}{suggestion(name, EXECUTORS)}")
+        raise UserError(f"executor: no executor {name!r}{suggestion(name, EXECUTORS, every=True)}")
     if address is not None and name != "dask":
         raise UserError("--address is that of a Dask scheduler: give --executor dask with it")
     if address is not None and jobs is not None:

@@ -135,7 +135,8 @@ def parse(text: str) -> Target:
         declared = metric(key)
     except KeyError:
         known = [each.key for each in METRICS]
-        hint = suggestion(key, known, "podsim run FILE --json shows all figures of a scenario")
+        otherwise = "all figures: podsim run FILE --json"
+        hint = suggestion(key, known, otherwise, every=True)
         raise UserError(f"target {text!r}: unknown figure {key!r}{hint}") from None
     return Target(key, relation, _bound(text, declared, written))
 

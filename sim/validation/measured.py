@@ -25,6 +25,6 @@ def validate_measured(part: str | None = None) -> Iterator[Table]:
     Raises ``UserError`` for a part that is not there.
     """
     if part is not None and part not in PARTS:
-        raise UserError(f"{part}: no such part{suggestion(part, PARTS)}")
+        raise UserError(f"{part}: no such part{suggestion(part, PARTS, every=True)}")
     for name in PARTS if part is None else (part,):
         yield from PARTS[name]()

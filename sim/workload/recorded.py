@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from sim.errors import Fault, ScenarioError
 from sim.scenario.fields import MAX_DURATION_S, MAX_TOKENS, describe
 from sim.scenario.textfile import decode, read_bytes
+from sim.workload.foreign import binary, not_json
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -79,8 +80,11 @@ def read_recordings(path: Path) -> list[Recording]:
     return recordings
 
 
-def unpacked(path: Path) -> str:
-    """The text of a file, plain or gzipped; raises ``ScenarioError`` when there is none."""
+def unpacked(path: Path, foreign: Callable[[str], str | None] = not_json) -> str:
+    """The text of a file, plain or gzipped.
+
+    Raises ``ScenarioError`` when there is none, or it is ``foreign``, with what that says.
+    """
     data = read_bytes(path)
     if data.startswith(GZIP_MAGIC):
         try:
@@ -88,7 +92,11 @@ def unpacked(path: Path) -> str:
         except (OSError, EOFError, zlib.error) as error:
             message = f"is a damaged gzip file: {error}"
             raise ScenarioError([Fault(str(path), 0, 0, "", message)]) from None
-    return decode(data, str(path))
+    said = binary(data)
+    text = decode(data, str(path)) if said is None else ""
+    if said := said or foreign(text):
+        raise ScenarioError([Fault(str(path), 0, 0, "", f"is {said}")])
+    return text
 
 
 def _is_count(value: Any) -> bool:

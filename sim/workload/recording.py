@@ -35,6 +35,10 @@ class RecordingSpec(ClientSpec):
         """Closed-loop agents: none."""
         return 0
 
+    def keyless(self, inputs: Inputs) -> bool:
+        """Whether no request has a session key: a recording of one engine knows of none."""
+        return True
+
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""
         return (self.file,)

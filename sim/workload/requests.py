@@ -18,6 +18,7 @@ from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request
 from sim.scenario.fields import DURATION, MAX_DURATION_S, Model, count, number
+from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem, rule
 from sim.workload.client import Clients, ClientSpec
 from sim.workload.distributions import Count, Counts, whole_microseconds
@@ -100,6 +101,10 @@ class RequestsSpec(ClientSpec):
     def agents_total(self) -> int:
         """Closed-loop clients: none."""
         return 0
+
+    def keyless(self, inputs: Inputs) -> bool:
+        """Whether no request has a session key."""
+        return self.session_keys == "none"
 
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads."""

@@ -35,7 +35,7 @@ from sim.workload.agenda import Agenda
 from sim.workload.client import Clients, ClientSpec
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
-from sim.workload.script_csv import Stamps, read_rows
+from sim.workload.script_csv import Stamps, read_header, read_rows
 from sim.workload.script_rows import Row, check_rows, in_order, unserved
 
 
@@ -103,6 +103,12 @@ class ScriptSpec(ClientSpec):
         """As any workload's; what the rows of a file ask for is not known here."""
         rows = dict.fromkeys(row.model or self.model or "" for row in self.rows or ())
         return (*rows, *self.fallback_models)
+
+    def keyless(self, inputs: Inputs) -> bool:
+        """Whether no row has a session; of a file, whether it has no such column."""
+        if self.file is not None:
+            return "session" not in inputs.once(read_header, self.file)
+        return all(row.session is None for row in self.rows or ())
 
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""

@@ -20,8 +20,9 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.suggest import meant, suggestion
-from sim.scenario.textfile import read_text
+from sim.scenario.suggest import meant, nearest, suggestion
+from sim.workload.foreign import not_csv, public_header, stamp
+from sim.workload.recorded import unpacked
 from sim.workload.script_rows import Row, RowFault, check_rows
 
 TIMES: Final = ("arrival", "think", "cancel")
@@ -31,7 +32,12 @@ PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "us": 1e6}
 KEYS: Final = tuple(str(field.alias) for field in Row.model_fields.values())
 NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """What ``float`` reads, but for words, underscores and the digits of other scripts."""
-HEADERS: Final = tuple(f"{key}_s" if key in TIMES else key for key in KEYS)
+HEADERS: Final = tuple(
+    header
+    for key in KEYS
+    for header in ([f"{key}_{unit}" for unit in PER_SECOND] if key in TIMES else [key])
+)
+SEPARATORS: Final = {"\t": "tabs", ";": "semicolons", "|": "bars"}
 
 
 RowCheck: TypeAlias = Callable[[Sequence[Row]], list[RowFault]]
@@ -89,12 +95,18 @@ def read_rows(
 
     Raises ``ScenarioError`` with every fault of the file, each with line and column.
     """
-    text = read_text(path)
+    text = unpacked(path, not_csv)
     reader = _Reader(str(path), text.split("\n"))
     rows = reader.read(text, stamps, lambda rows: check_rows(rows, reuse_output, models))
     if reader.faults:
         raise ScenarioError(sorted(reader.faults))
     return rows
+
+
+def read_header(path: Path) -> list[str]:
+    """The columns of a file that has no faults."""
+    (cells,) = csv.reader([unpacked(path, not_csv).lstrip("\n").partition("\n")[0]])
+    return [cell.strip() for cell in cells]
 
 
 class _Reader:
@@ -115,7 +127,9 @@ class _Reader:
         body = list(lines)
         if not body and not self.faults:
             self._fault(header.number, 0, "", "has a header but no rows; at least one is needed")
-        if stamps.move:
+        if not self.faults:
+            self._check_stamps(columns, body, stamps)
+        if stamps.move and not self.faults:
             columns = self._moved(columns, body, stamps)
         if self.faults:
             return ()
@@ -139,8 +153,14 @@ class _Reader:
             self._fault(number, 0, "", f"is not CSV: {error}")
 
     def _columns(self, header: Line, unit: str | None) -> list[Column]:
-        if len(header.cells) == 1 and ("\t" in header.cells[0] or ";" in header.cells[0]):
-            self._fault(header.number, 0, "", "columns must be separated by commas")
+        if len(header.cells) == 1:
+            for separator, name in SEPARATORS.items():
+                if separator in header.cells[0]:
+                    message = f"columns must be separated by commas; these are by {name}"
+                    self._fault(header.number, 0, "", message)
+                    return []
+        if public := public_header(header.cells):
+            self._fault(header.number, 0, "", f"is {public}")
             return []
         columns: list[Column] = []
         for index, name in enumerate(header.cells):
@@ -153,10 +173,10 @@ class _Reader:
         named = {column.key for column in columns} | {
             _key(name) for name in header.cells if _key(name) in TIMES
         }
-        misspelt = {_key(near.removesuffix("_s")) for near in meant(header.cells, HEADERS)}
+        misspelt = {_key_of(near) for near in meant(header.cells, HEADERS)}
         for key in REQUIRED:
             if key not in named | misspelt:
-                wanted = f"{key}_s, {key}_ms or {key}_us" if key in TIMES else key
+                wanted = _in_units(key) if key in TIMES else key
                 self._fault(header.number, 0, "", f"the column {wanted} is missing")
         return columns
 
@@ -169,8 +189,7 @@ class _Reader:
             if unit is not None:
                 return Column(name, key, PER_SECOND[unit])
             message = (
-                f"times need a unit: name the column {key}_s, {key}_ms or {key}_us, "
-                "or give unit in the scenario"
+                f"times need a unit: name the column {_in_units(key)}, or give unit in the scenario"
             )
             self._fault(header.number, index, name, message)
             return None
@@ -180,8 +199,23 @@ class _Reader:
             message = f"column {index + 1} has no name; is there a comma too many?"
             self._fault(header.number, index, "", message)
             return None
-        self._fault(header.number, index, name, f"unknown column{suggestion(name, HEADERS)}")
+        hint = suggestion(name, HEADERS, present=[*header.cells, *map(_key, header.cells)])
+        near = nearest(name, HEADERS)
+        if near is not None and suffix not in PER_SECOND and _key_of(near) in TIMES:
+            hint = f"; did you mean {_in_units(_key_of(near))}?"
+        self._fault(header.number, index, name, f"unknown column{hint}")
         return None
+
+    def _check_stamps(self, columns: list[Column], body: list[Line], stamps: Stamps) -> None:
+        """Tell of arrivals by a clock or a calendar, once: the other rows have the same."""
+        for index, column in enumerate(columns):
+            for line in body if column.key == "arrival" else ():
+                if len(line.cells) == len(columns):
+                    moved = stamps.first_s is not None
+                    said = stamp(line.cells[index], column.per_second, moved)
+                    if said is not None:
+                        self._fault(line.number, index, column.header, said)
+                        return
 
     def _moved(self, columns: list[Column], body: list[Line], stamps: Stamps) -> list[Column]:
         """The columns, that of arrivals with another beginning and speed."""
@@ -233,6 +267,17 @@ class _Reader:
     def _fault(self, number: int, index: int, header: str, message: str) -> None:
         column = _position(self._lines[number - 1], index) if number else 0
         self.faults.append(Fault(self._source, number, column, header, message))
+
+
+def _key_of(header: str) -> str:
+    """The key that one of ``HEADERS`` fills."""
+    stem, _, unit = header.rpartition("_")
+    return stem if unit in PER_SECOND else _key(header)
+
+
+def _in_units(key: str) -> str:
+    """The columns of times that fill ``key``: ``arrival_s, arrival_ms or arrival_us``."""
+    return f"{key}_s, {key}_ms or {key}_us"
 
 
 def _key(name: str) -> str:

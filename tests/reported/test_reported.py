@@ -302,6 +302,9 @@ def test_where_nothing_is_served_the_results_are_there_all_the_same() -> None:
 
 def test_what_a_pod_breaks_is_served_by_another_one() -> None:
     """vllm-project/production-stack#382: a router that tries another replica when one breaks
-    before the first token."""
+    before the first token; it has to be asked to, here as there."""
     runs = ran("retry-on-another-replica")
-    assert values(runs, "q0", "http_status", "pod", variant="plain") == (200, "m-1")
+    assert values(runs, "q0", "http_status", "pod", variant="plain") == (502, "m-0")
+    for variant in ("reroute", "named-twice"):
+        assert values(runs, "q0", "http_status", "pod", variant=variant) == (200, "m-1")
+    assert row(runs, "q0", "client-retries").tries == 2

@@ -7,6 +7,8 @@ from sim.ports import PodTotals
 from sim.request import Answer, PoolError, Reason, Status
 from sim.results.result import RunResult
 from tests.results.builders import Book, facts, pooled_facts, pooled_run
+from tests.router.scenarios import run as router_run
+from tests.router.scenarios import site
 
 
 def single_server(load: float, customers: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -210,3 +212,24 @@ def test_a_pool_that_does_little_but_swap_is_named(swaps: int, said: bool) -> No
         book.swap(start_s, member, before, start_s + 10.0, phases_s=(0.0, 0.0, 10.0))
     words = "pool desk: 60% of the window passed in swaps, 6 of which were completed in it"
     assert (words in pool_of((20.0, 20.0), book).warnings) == said
+
+
+@pytest.mark.parametrize("kind", ["consistent-hash", "bounded-ring", "session-table"])
+def test_placements_without_a_session_key_are_counted_and_told(kind: str) -> None:
+    """vllm-project/aibrix#842 retold: least load was compared under the name of a hash ring."""
+    rows = [{"arrival": at_s, "session": "a"} for at_s in (3, 4)]
+    settings = {"a": {"replicas": 2, "policy": {"kind": kind}}}
+    keyless = [{"arrival": at_s} for at_s in (1, 1, 2)]
+    result = router_run(site("a", rows=[*keyless, *rows], settings=settings))
+    assert result.summary["placements"]["by_outcome"]["unkeyed"] == 3
+    (said,) = [each for each in result.warnings if "session key" in each]
+    assert said.startswith("backend a: 3 of its 5 placements were of requests without a session")
+    for clean in (
+        site("a", rows=rows, settings=settings),
+        site("a", rows=keyless, settings={"a": {"replicas": 2}}),
+    ):
+        result = router_run(clean)
+        assert "unkeyed" not in result.summary["placements"]["by_outcome"]
+        assert not warns(result, "session key")
+    alone = router_run(site("a", rows=keyless, settings={"a": {"policy": {"kind": kind}}}))
+    assert not warns(alone, "session key"), "there is one pod to go to"

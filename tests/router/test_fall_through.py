@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sim.errors import ScenarioError
 from tests.router.scenarios import column, ends, failures, pods, run, site
 
 OUTAGE: dict[str, Any] = {"kind": "backend-errors", "at": 0}
@@ -283,3 +284,104 @@ def test_the_time_of_a_quarantine_is_a_setting() -> None:
     assert placed(quarantineDuration="1s") == ["a-0", "a-1", "a-0"]
     assert placed(quarantineDuration="1.5s") == ["a-0", "a-1", "a-0"]
     assert placed(quarantineDuration="2.5s") == ["a-0", "a-1", "a-1"]
+
+
+LOSES_A_POD: list[dict[str, Any]] = [{"kind": "pod-lost", "at": 5, "backend": "a", "replica": 0}]
+PAIR: dict[str, Any] = {"a": {"replicas": 2}}
+
+
+@pytest.mark.parametrize("how", ["named twice", "by key"])
+def test_another_pod_of_the_backend_is_tried(how: str) -> None:
+    """vllm-project/production-stack#382: a request whose pod broke before the first token would be
+    answered 502 beside an idle pod; a backend named twice was refused as failing twice."""
+    rows = [{"arrival": 4.95}, {"arrival": 4.96}]
+    scenario = site("a", rows=rows, settings=PAIR, events=LOSES_A_POD)
+    if how == "named twice":
+        scenario["router"]["rules"] = [{"name": "all", "backends": ["a", "a"]}]
+    else:
+        scenario["router"]["proxy"] = {"maxInstanceFailoverRerouteAttempts": 1}
+    result = run(scenario)
+    assert [end[:3] for end in ends(result)] == [("completed", 200, None)] * 2
+    assert pods(result) == [(0, "a-0"), (1, "a-1"), (0, "a-1")]
+    assert failures(result) == [(0, "a", "connection_lost", None, 4.95, 5.0)]
+    assert result.summary["placements"]["total"] == 3
+    assert not result.warnings
+
+
+def test_no_other_pod_is_tried_where_nobody_says_so() -> None:
+    """As LLMKube's router, which goes on to the next backend of the rule, and vLLM's production
+    stack, whose max-instance-failover-reroute-attempts is 0 by default."""
+    result = run(site("a", rows=[{"arrival": 4.95}], settings=PAIR, events=LOSES_A_POD))
+    assert ends(result) == [("rejected", 502, "all_backends_failed", 5.0)]
+
+
+def test_no_pod_is_tried_twice() -> None:
+    """With the quarantine off, or ignored since all are in it, a request would fail on a pod that
+    has just failed it, or be counted as failed where there was nobody left to ask."""
+    events = [{**OUTAGE, "backend": "a"}]
+    router = {"proxy": {"quarantineDuration": 0, "maxInstanceFailoverRerouteAttempts": 7}}
+    rows = [{"arrival": 1.0}]
+    settings: dict[str, Any] = {"a": {"replicas": 3}}
+    result = run(site("a", "b", rows=rows, settings=settings, events=events, router=router))
+    assert pods(result) == [(0, "a-0"), (0, "a-1"), (0, "a-2"), (0, "b-0")]
+    assert [error for _, _, error, *_ in failures(result)] == ["backend_error"] * 3
+    assert ends(result) == [("completed", 200, None, 2.0)]
+
+
+def test_a_backend_named_again_at_the_end_is_tried_on_its_other_pod() -> None:
+    """``[a, b, a]`` would go back to the pod that failed, which no quarantine keeps away here."""
+    policy = {"kind": "least-loaded", "ties": "first-index"}
+    scenario = site(
+        "a",
+        "b",
+        rows=[{"arrival": 4.95}],
+        settings={"a": {"replicas": 2, "policy": policy}},
+        events=[{**LOSES_A_POD[0], "for": "0.01s"}, {**OUTAGE, "backend": "b"}],
+        router={"proxy": {"quarantineDuration": 0}},
+    )
+    scenario["router"]["rules"] = [{"name": "all", "backends": ["a", "b", "a"]}]
+    result = run(scenario)
+    assert pods(result) == [(0, "a-0"), (0, "b-0"), (0, "a-1")]
+    assert [end[:2] for end in ends(result)] == [("completed", 200)]
+
+
+def test_after_a_token_nothing_is_tried_again() -> None:
+    """The client would get the beginning of an answer twice."""
+    router = {"proxy": {"maxInstanceFailoverRerouteAttempts": 1}}
+    rows = [{"arrival": 4.0, "outputTokens": 80}]
+    result = run(site("a", rows=rows, settings=PAIR, events=LOSES_A_POD, router=router))
+    assert [end[:3] for end in ends(result)] == [("failed", None, "connection_lost")]
+    assert pods(result) == [(0, "a-0")]
+
+
+def test_a_timeout_is_retried_on_another_pod() -> None:
+    """No quarantine follows a timeout, so the policy would choose the slow pod again."""
+    router = {"proxy": {"maxInstanceFailoverRerouteAttempts": 1, "responseHeaderTimeout": "1s"}}
+    policy = {"kind": "least-loaded", "ties": "first-index"}
+    settings = {"a": {"replicas": 2, "policy": policy}}
+    engines = {"e": {"stepTime": {"a": 125.0, "b": 10_000.0}, "kvBlocks": 10_000}}
+    rows = [{"arrival": 0.0, "promptTokens": 300}]
+    result = run(site("a", rows=rows, settings=settings, router=router, engines=engines))
+    assert pods(result) == [(0, "a-0"), (0, "a-1")]
+    assert [error for _, _, error, *_ in failures(result)] == ["timeout", "timeout"]
+
+
+@pytest.mark.parametrize(
+    ("backends", "pooled", "said"),
+    [
+        (["a", "a"], False, "names 'a' twice, which has one pod: it would fail twice"),
+        (["b", "b", "b"], False, "names 'b' 3 times, which has 2 pods to try"),
+        (["a", "a"], True, "names 'a' twice, which has one pod: it would fail twice"),
+    ],
+)
+def test_a_backend_without_another_pod_is_named_once(
+    backends: list[str], pooled: bool, said: str
+) -> None:
+    """The last time would do nothing, without a word."""
+    scenario = site("a", "b", rows=[{"arrival": 0}], settings={"b": {"replicas": 2}})
+    scenario["router"]["rules"][0]["backends"] = backends
+    if pooled:
+        scenario["pools"] = {"p": {"members": {"a": {"load": "1s"}}}}
+    with pytest.raises(ScenarioError) as refused:
+        run(scenario)
+    assert said in str(refused.value)

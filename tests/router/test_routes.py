@@ -25,7 +25,7 @@ def routes(*rules: dict[str, Any], backends: dict[str, Any] | None = None, **rou
         name: Backend.model_construct(**{"capabilities": (), "timeout": None, **each})
         for name, each in settings.items()
     }
-    upstreams: Any = {name: SimpleNamespace(name=name) for name in "abc"}
+    upstreams: Any = {name: SimpleNamespace(name=name, pods=[name]) for name in "abc"}
     spec = Router.model_validate_json(json.dumps({"rules": named, "defaultRoute": "c", **router}))
     return Routes(spec, built, upstreams)
 

@@ -7,10 +7,13 @@ import pytest
 from sim.router.placement.load import LeastLoadedSpec, RoundRobinSpec
 from sim.router.placement.table import SessionTableSpec
 from sim.scenario.load import ScenarioSet
-from tests.scenario.conftest import GOOD
+from tests.scenario import conftest
 
 Lines = Callable[..., list[str]]
 Loaded = Callable[..., ScenarioSet]
+
+
+GOOD = conftest.GOOD.replace("kind: requests,", "kind: requests, sessionKeys: per-request,")
 
 
 def with_balancing(balancing: str) -> str:

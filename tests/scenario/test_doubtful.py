@@ -31,6 +31,11 @@ workloads:
     kind: script
     model: assistant
     rows: [{arrival: 0s, promptTokens: 9, outputTokens: 9}]
+  team:
+    kind: script
+    model: coder
+    headers: {x-team: a}
+    rows: [{arrival: 0s, promptTokens: 9, outputTokens: 9}]
 """
 
 LATE = "it can never be loaded for a request"
@@ -174,7 +179,141 @@ def test_every_kind_of_requests_is_looked_at(loaded: Loaded) -> None:
     for kind, keys in kinds.items():
         start = DESK.index("workloads:")
         text = (
-            f"{DESK[:start]}window: {{measure: 1m}}\nworkloads: {{w: {{kind: {kind}, {keys}}}}}\n"
+            f"{DESK[:start]}window: {{measure: 1m}}\nworkloads: {{w: {{kind: {kind}, {keys}, "
+            "headers: {x-team: a}}}\n"
         )
         (said,) = loaded(text).warnings
         assert "no rule takes requests that name no model" in said, kind
+
+
+FLEET = """\
+name: fleet
+engines: {e: {kvBlocks: 100, stepTime: {a: 10}}}
+backends: {m: {engine: e, replicas: 2, policy: {kind: session-table, headers: [x-chat]}}}
+router: {rules: [{name: all, backends: [m]}]}
+window: {measure: 1m}
+workloads:
+  w: {kind: script, rows: [{session: a, arrival: 0s, promptTokens: 9, outputTokens: 9}]}
+"""
+KEYLESS = (
+    "7:6: workloads.w: has no session key: session-table of backend m sends each of its requests "
+    "to the least-loaded pod"
+)
+
+
+def doubts_of_fleet(loaded: Loaded, *changes: tuple[str, str]) -> list[str]:
+    text = FLEET
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return [each.removeprefix("f.yaml:") for each in loaded(text).warnings]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([], []),
+        ([("session: a, ", "")], [KEYLESS]),
+        ([("session: a, ", ""), ("replicas: 2", "replicas: 1")], []),
+        ([("session: a, ", ""), ("9}]}", "9}], headers: {X-Chat: b}}")], []),
+        ([("session: a, ", ""), ("9}]}", "9}], direct: m}")], []),
+        ([("session: a, ", ""), ("session-table, headers: [x-chat]", "random")], []),
+    ],
+)
+def test_requests_without_a_session_key_are_doubted_where_one_is_looked_for(
+    loaded: Loaded, changes: list[tuple[str, str]], said: list[str]
+) -> None:
+    """vllm-project/aibrix#842 retold: a hash ring without keys was plain least load, and its
+    figures stood under the ring's name."""
+    assert doubts_of_fleet(loaded, *changes) == said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "[{name: all,",
+            "[{name: a, match: {headers: {x-team: a}}, backends: [m]}, {name: all,",
+            "4:17: router.rules: one rule takes nothing, for no workload sends the headers wanted: "
+            "a",
+        ),
+        (
+            "[{name: all, backends: [m]}]",
+            "[{name: all, backends: [m]}], policy: {budgets: [{name: b, scope: team, "
+            "maxTokens: 9}]}",
+            "4:66: router.policy.budgets.0: budget b caps nobody: no workload sends the header "
+            "x-llmkube-team",
+        ),
+        (
+            "backends: [m]}",
+            "backends: [m], poolActivation: IfIdle}",
+            "4:61: router.rules.0.poolActivation: changes nothing: none of the rule's backends is "
+            "a member of a pool",
+        ),
+        (
+            "9}]}",
+            "9}], priority: 2}",
+            "7:100: workloads.w.priority: changes nothing: no engine has schedulingPolicy: "
+            "priority",
+        ),
+        (
+            "9}]}",
+            "9}], retry: {on: [504, 500]}}",
+            "7:102: workloads.w.retry.on: no try is repeated: the router never answers 504, 500; "
+            "502 or 503 it does",
+        ),
+        (
+            "window: {measure: 1m}",
+            "window: {measure: 1m}\nevents: [{kind: pod-lost, at: 60s, backend: m}]",
+            "6:31: events.0.at: never happens: the run ends at 60 s",
+        ),
+    ],
+)
+def test_what_changes_nothing_is_doubted(loaded: Loaded, old: str, new: str, said: str) -> None:
+    """A run was read as one with an outage, with priorities, with a cap, and had none of it."""
+    assert doubts_of_fleet(loaded, (old, new)) == [said]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("9}]}", "9}], retry: {on: [504, 503]}}"),
+        ("9}]}", "9}], retry: {on: [504], onConnectionError: true}}"),
+        ("9}]}", "9}], retry: {on: [500]}, direct: m}"),
+        ("a: 10}}", "a: 10}, schedulingPolicy: priority}"),
+        ("measure: 1m", "measure: 1m, drain: true"),
+    ],
+)
+def test_what_may_change_something_is_not(loaded: Loaded, old: str, new: str) -> None:
+    """Only what is certain is worth a line."""
+    late = ("}\nworkloads", "}\nevents: [{kind: pod-lost, at: 60s, backend: m}]\nworkloads")
+    urgent = ("9}]", "9}], priority: 2")
+    more = {"drain": [late], "scheduling": [urgent]}
+    changes = [(old, new), *(each for word in more if word in new for each in more[word])]
+    assert doubts_of_fleet(loaded, *changes) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        ("kvBlocks: 100, maxModelLen: 1616", None),
+        (
+            "kvBlocks: 100, maxModelLen: 1617",
+            "vLLM would not start: a sequence of 1,617 tokens takes 102 KV blocks and a pod has "
+            "100; 1,600 tokens fit",
+        ),
+        (
+            "model: qwen3-8b, gpu: h100, maxModelLen: 2M",
+            "tokens fit; that is podsim's estimate, and vLLM's logs have had up to 60 % more: give "
+            "kvBlocks as logged",
+        ),
+    ],
+)
+def test_a_model_limit_beyond_the_cache_is_doubted(
+    loaded: Loaded, engine: str, said: str | None
+) -> None:
+    """vllm-project/vllm#2418, #5976 and #11391: vLLM ends at its start then; here everything ran.
+    Its own sum counts the null block, so that a block more than can be held still starts."""
+    found = doubts_of_fleet(loaded, ("kvBlocks: 100", engine))
+    assert len(found) == (said is not None)
+    assert all(each.endswith(str(said)) for each in found)

@@ -78,7 +78,8 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
         "f.yaml:8:15: backends.pods.replicas: must be a whole number such as 1, from 1 to 10k; "
         "got '2'",
         "f.yaml:9:20: backends.pods.policy.kind: unknown kind 'leastloaded'; "
-        "did you mean 'least-loaded'?",
+        "did you mean 'least-loaded'? Known: bounded-ring, consistent-hash, least-loaded, "
+        "power-of-two, random, round-robin, session-table, vllm-dp",
         "f.yaml:12:30: router.rules.0.backends.0: unknown backend 'pod'; did you mean 'pods'?",
         "f.yaml:14:94: workloads.load.outputTokens: must be a whole number of tokens such as "
         "75k, from 1 to 1000G; got nan",
@@ -152,9 +153,9 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
         ("backends: [pods]", "backends: [5]", "12:30: router.rules.0.backends.0: must be text; "
          "got 5 (text that looks like a number or a truth value needs quotes)"),
         ("kind: requests", "kind: request", "14:16: workloads.load.kind: unknown kind 'request'; "
-         "did you mean 'requests'?"),
+         "did you mean 'requests'? Known: agents, recording, requests, script, sessions, trace"),
         ("kind: poisson, rate: 5", "kind: poison, rate: 5", "14:43: workloads.load.arrivals.kind: "
-         "unknown kind 'poison'; did you mean 'poisson'?"),
+         "unknown kind 'poison'; did you mean 'poisson'? Known: poisson, constant, gamma"),
         ("kind: poisson, rate: 5", "rate: 5", "14:36: workloads.load.arrivals: missing key 'kind'"),
         ("kind: poisson, rate: 5", "kind: poisson, rat: 5", "14:52: workloads.load.arrivals.rat: "
          "unknown key 'rat'; did you mean 'rate'?"),

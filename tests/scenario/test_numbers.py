@@ -44,6 +44,7 @@ ZERO_IS_LEGAL = {
     "engines.small.stepTime.prefilling.f": True,
     "window.warmup": True,
     "router.proxy.quarantineDuration": True,
+    "router.proxy.maxInstanceFailoverRerouteAttempts": True,
     "backends.pods.policy:bounded-ring.floor": True,
     "backends.pods.policy:session-table.cooldown": True,
     "workloads.load.retry.backoff.jitter": True,

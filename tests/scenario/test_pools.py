@@ -86,11 +86,14 @@ WRONG = {
     ),
     "two proxies": (
         ("responseHeaderTimeout: 120s", "replicas: 2"),
-        "18:21: router.proxy.replicas: must be 1; got 2",
+        "18:21: router.proxy.replicas: must be 1: podsim has only one proxy. Several would each "
+        "have counts, a ring and a table of their own, and in front of a pooled backend, where "
+        "LLMKube allows no second one, each would swap members without asking the others; got 2",
     ),
     "an unknown kind of pool": (
         ("swapBudget: 300s", "kind: model-pol"),
-        "13:11: pools.desk.kind: unknown kind 'model-pol'; did you mean 'model-pool'?",
+        "13:11: pools.desk.kind: unknown kind 'model-pol'; did you mean 'model-pool'? "
+        "Known: fair, llama-swap, model-pool, ollama",
     ),
     "a key that is misspelt": (
         ("swapBudget: 300s", "swapBuget: 300s"),

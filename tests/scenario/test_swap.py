@@ -198,7 +198,10 @@ def test_given_weights_win_over_the_catalogue() -> None:
     ("model", "why"),
     [
         (None, "the engine has no model"),
-        ("qwen3.8-27B", "unknown model 'qwen3.8-27B'; did you mean 'qwen3.8-27b'?"),
+        (
+            "qwen3.8-27B",
+            "unknown model 'qwen3.8-27B'; did you mean 'qwen3.8-27b'? See `podsim list models`",
+        ),
         ("my-own", "unknown model 'my-own'; see `podsim list models`"),
     ],
 )

@@ -1,5 +1,7 @@
 """Scripted rows in CSV files: units, order, faults with their place, encodings."""
 
+import gzip
+
 import pytest
 from xxhash import xxh3_64_intdigest
 
@@ -239,7 +241,7 @@ def test_unknown_and_doubled_columns_are_named(faults):
     text = "arrival_s,arrival_ms,promptToken,promptTokens,outputTokens\n0,0,1,1,1\n"
     assert faults(text) == [
         "1:11: arrival_ms: a second column for arrival",
-        "1:22: promptToken: unknown column; did you mean 'promptTokens'?",
+        "1:22: promptToken: unknown column; 'promptTokens' is there already",
     ]
 
 
@@ -331,3 +333,92 @@ def test_rows_of_the_wrong_length_are_said_so_with_moved_stamps_too(faults):
     """If this fails, a short row in a moved trace is a traceback."""
     text = "arrival_s,promptTokens,outputTokens\n0\n5,1,1\n"
     assert faults(text, firstArrival=0) == ["2:1: has 1 values, the header names 3 columns"]
+
+
+def test_a_gzipped_file_is_read(play):
+    """Traces lie packed: it was "byte 0x8b is not UTF-8"."""
+    assert same(play(gzip.compress(PLAIN.encode())), play(PLAIN))
+
+
+REQUIRED = "promptTokens,outputTokens\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            b'{"timestamp": 0, "input_length": 9, "hash_ids": [1]}',
+            "is a trace of Mooncake's form",
+        ),
+        (
+            b'{"podsim_trace": 1, "workloads": []}',
+            "is a trace that podsim has exported",
+        ),
+        (b'{"arrival_s": 0, "sequence_block_runs": []}', "is a recording: kind: recording"),
+        (b'[\n{"prompt": 9}]', "is JSON, not CSV: write a header with arrival_s, promptTokens"),
+        (b"PAR1\0\0", "is a Parquet file: write it as CSV"),
+        (b"PK\x03\x04\0", "is a zip archive or a spreadsheet: unpack it, or save the sheet as CSV"),
+        (gzip.compress(PLAIN.encode())[:-9], "is a damaged gzip file: "),
+        (
+            b"arrival_s\tpromptTokens\n",
+            "1:1: columns must be separated by commas; these are by t",
+        ),
+        (
+            b"arrival_s|promptTokens\n",
+            "1:1: columns must be separated by commas; these are by b",
+        ),
+        (
+            b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n",
+            "1:1: is Azure's LLM inference trace: rename TIMESTAMP, a date, to arrival_s",
+        ),
+        (
+            b"Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,x,4,1,5,a\n",
+            "1:1: is BurstGPT's trace: rename Timestamp, in seconds, to arrival_s",
+        ),
+    ],
+)
+def test_what_the_file_is_instead_is_told_in_one_line(faults, data, said):
+    """JSON lines were seven faults about columns called ``{"timestamp": 0``, and a public trace was
+    told that its prompts are 'outputTokens'."""
+    (line,) = faults(data)
+    assert line.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("unit", "stamp", "said"),
+    [
+        ("s", "1700000000", "counts from 1970: give the workload firstArrival: 0s"),
+        ("ms", "1700000000000", "counts from 1970: give the workload firstArrival: 0s"),
+        ("s", "1700000000000", "counts ms since 1970: name the column arrival_ms, and give"),
+        ("s", "1700000000000000", "counts us since 1970: name the column arrival_us, and give"),
+        ("us", "1.7e18", "counts ns since 1970: divide by 1000 for us, and give"),
+        ("s", "2023-11-16 18:15:46.6805900", "is a date: write seconds, such as those since 1970"),
+        ("s", "2023-11-16T18:15:46Z", "is a date: write seconds, such as those since 1970"),
+    ],
+)
+def test_stamps_of_a_clock_or_a_calendar_say_what_to_do(faults, unit, stamp, said):
+    """Each row was "must be a duration from 0 to 366d", and nothing told of firstArrival."""
+    text = f"arrival_{unit},{REQUIRED}" + f"{stamp},9,9\n" * 3
+    (line,) = faults(text)
+    assert line.startswith(f"2:1: arrival_{unit}: {said}")
+
+
+def test_stamps_of_any_clock_are_right_where_they_count_from_the_first(play, faults):
+    """Milliseconds read as seconds would offer a thousandth of the load, without a word."""
+    seconds = f"arrival_s,{REQUIRED}1700000000,9,9\n1700000001,9,9\n"
+    assert play(seconds, firstArrival="0s").arrivals() == [0.0, 1.0]
+    (line,) = faults(seconds.replace(",9,9", "000,9,9"), firstArrival="0s")
+    assert "counts ms since 1970: name the column arrival_ms" in line
+
+
+def test_columns_of_other_tools_are_told_their_names_here(faults):
+    """``input_tokens`` was to be 'outputTokens', and a name that is there was suggested again."""
+    assert faults("timestamp,num_prefill_tokens,completion_tokens\n1,2,3\n") == [
+        "1:1: timestamp: unknown column; did you mean arrival_s, arrival_ms or arrival_us?",
+        "1:11: num_prefill_tokens: unknown column; did you mean 'promptTokens'?",
+        "1:30: completion_tokens: unknown column; did you mean 'outputTokens'?",
+    ]
+    assert faults("arrival_time_us,prompt_tokens,input_tokens,outputTokens\n1,2,3,4\n") == [
+        "1:1: arrival_time_us: unknown column; did you mean 'arrival_us'?",
+        "1:31: input_tokens: unknown column; 'promptTokens' is there already",
+    ]
