@@ -3,12 +3,20 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import partial
+from math import inf
 
 from sim.cluster.wiring import Plant
 from sim.kernel import Kernel, Order
 from sim.router.proxy import Proxy
 from sim.router.upstream import Upstream
-from sim.scenario.events import BackendErrors, Event, LoadFailure, PodLost, ProxyRestart
+from sim.scenario.events import (
+    BackendErrors,
+    Event,
+    LoadFailure,
+    PodLost,
+    ProbeFailure,
+    ProxyRestart,
+)
 
 
 class Incidents:
@@ -16,7 +24,7 @@ class Incidents:
 
     What happens to a backend that nothing leads to has no consequences. Of two
     spells of errors that overlap the one that began last is answered with; a pod
-    that was lost twice serves again when both losses are over.
+    that was lost twice serves again, and a probe answers, when both spells are over.
     """
 
     def __init__(
@@ -48,7 +56,14 @@ class Incidents:
         elif isinstance(event, LoadFailure):
             pool = self._ways[event.backend].pool
             assert pool is not None
-            pool.fail_loads(event.backend, event.after, event.loads)
+            pool.fail_loads(event.backend, inf if event.after is None else event.after, event.loads)
+        elif isinstance(event, ProbeFailure):
+            self._silence(event)
+
+    def _silence(self, event: ProbeFailure) -> None:
+        until_s = self._kernel.now_s + (inf if event.duration is None else event.duration)
+        for process in self._built.replicas[event.backend][0].processes:
+            process.silent_until_s[event.probe] = max(process.silent_until_s[event.probe], until_s)
 
     def _recover(self, event: BackendErrors) -> None:
         self._errors[event.backend].remove(event)

@@ -126,6 +126,7 @@ def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
         load_s={member: each.load_s for member, each in times.items()},
         header_timeout_s=scenario.router.proxy.response_header_timeout or inf,
         resident_bytes=spec.resident_bytes(engines_of(scenario, spec)),
+        pinning_s={member: each.pinning_s for member, each in times.items()},
     )
     pool: PoolPort = site.families.pools[spec.kind].implementation(name, spec, context)
     return pool

@@ -96,6 +96,7 @@ class Process:
         self._kernel = kernel
         self._engine: PodPort | None = None
         self._observer: PodObserver | None = None
+        self.silent_until_s = {"readiness": 0.0, "idle": 0.0}  # its probes
         self._past = PodTotals()  # of engines that have ended
         self._on_busy: list[Callable[[], None]] = []
 

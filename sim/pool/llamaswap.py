@@ -43,7 +43,7 @@ class LlamaSwap:
         self._spec = spec
         self._kernel = context.kernel
         self._events = context.events
-        self._plans = LoadPlans(name, spec.health_checked(), context.load_s, context.streams)
+        self._plans = LoadPlans(name, spec.health_checked(), context)
         self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
         self._unloads = {
             member: tuple(other for other in spec.members if spec.unloads(member, other))

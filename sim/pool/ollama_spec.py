@@ -69,7 +69,9 @@ class OllamaPool(Pool):
         "-1).",
     )
     load_timeout: PositiveDuration = Field(
-        default=300.0, description="A load that takes longer fails at that time."
+        default=300.0,
+        description="A load that makes no progress for so long fails: one that hangs, not one that "
+        "takes long.",
     )
     vram_recovery: Duration = Field(
         default=0.5,
@@ -97,16 +99,6 @@ class OllamaPool(Pool):
         own = self.members[member]
         given = own.keep_alive if "keep_alive" in own.model_fields_set else self.keep_alive
         return inf if given is None else given
-
-    def limited(self) -> dict[str, Member]:
-        """The members, each with its limit to a load."""
-        limit_s = self.load_timeout
-        return {
-            name: member.model_copy(
-                update={"load_limit": min(limit_s, member.load_limit or limit_s)}
-            )
-            for name, member in self.members.items()
-        }
 
     def resident_bytes(self, engines: Mapping[str, Engine]) -> dict[str, float]:
         """What each member takes: as given, or as its engine says."""

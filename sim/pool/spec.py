@@ -154,6 +154,11 @@ class ExclusiveSlot(Pool):
         return True
 
     @property
+    def probes_idle(self) -> bool:
+        """Unless the image has no such probe."""
+        return self.idle_probe == "exact"
+
+    @property
     def router_side(self) -> RouterSide:
         """How the router treats the members."""
         return RouterSide(

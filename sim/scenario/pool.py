@@ -63,6 +63,11 @@ class Pool(Model):
         return False
 
     @property
+    def probes_idle(self) -> bool:
+        """Whether it asks its members whether anybody is in them, and does not only count."""
+        return False
+
+    @property
     def samples_for_ever(self) -> bool:
         """Whether one event of its own is always pending: a look at its members now and then."""
         return False
