@@ -103,6 +103,9 @@ class PodPort(Protocol):
     def cancel(self, attempt: Attempt) -> None:
         """The client has left; what the attempt holds is freed at the end of the step in flight."""
 
+    def given_tokens(self, attempt: Attempt) -> int:
+        """Tokens of its answer so far, of an attempt that is under way here."""
+
     def published(self, now_s: float) -> Published | None:
         """Answer a metrics poll; None when there is nobody to answer it."""
 

@@ -29,6 +29,7 @@ class Recorder:
         self.attempts: list[Attempt] = []
         self.failed_attempts: list[FailedAttempt] = []
         self.retries: list[Retry] = []
+        self.abandoned: list[tuple[Attempt, Attempt]] = []  # as it ended, as its client left it
         self.pool_events: list[PoolEvent] = []
         self.sample_time_s: list[float] = []
         self.sample_pod: list[int] = []
@@ -62,7 +63,7 @@ class Recorder:
         tables = self._tables(facts)
         columns = RequestColumns.of(tables.requests)
         closes = np.array([request.closes_session for request in self.requests], dtype=bool)
-        summary = summarise(facts, tables, columns, closes)
+        summary = summarise(facts, tables, columns, closes, self.abandoned)
         prompts = (request.prompt for request in self.requests)
         return RunResult(
             facts=facts,

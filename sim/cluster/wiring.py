@@ -173,6 +173,7 @@ def proxy(site: Site, ways: dict[str, Upstream], door: Door) -> Proxy:
         site.recorder,
         Budgets(budgets) if budgets else None,
         router.proxy.quarantine_duration,
+        router.proxy.abandoned == "runs-on",
     )
 
 

@@ -150,6 +150,12 @@ class Process:
         if self._engine is not None:
             self._engine.cancel(attempt)
 
+    def given_tokens(self, attempt: Attempt) -> int:
+        """Tokens of its answer so far; those it had when its process ended."""
+        if self._engine is None:
+            return attempt.emitted_tokens
+        return self._engine.given_tokens(attempt)
+
     def published(self, now_s: float) -> Published | None:
         """What its engine says; nobody answers when there is none."""
         return None if self._engine is None else self._engine.published(now_s)

@@ -97,6 +97,13 @@ class ProxySettings(Model):
         description="How long a pod is avoided after it answered 500 or more, or its connection "
         "broke; with none left the quarantine does not count.",
     )
+    abandoned: Literal["aborted", "runs-on"] = Field(
+        default="aborted",
+        description="What becomes in the engine of a request whose client has left. aborted: the "
+        "proxy hangs up, and the engine stops at the end of its step. runs-on: the proxy tells "
+        "nobody and the engine computes it to its end for nobody; until then it is in flight for "
+        "the proxy and for the pool of its member.",
+    )
 
 
 class Budget(Model):
