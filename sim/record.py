@@ -31,6 +31,7 @@ class Recorder:
         self.retries: list[Retry] = []
         self.abandoned: list[tuple[Attempt, Attempt]] = []  # as it ended, as its client left it
         self.pool_events: list[PoolEvent] = []
+        self.remarks: list[str] = []  # that a reader should know beside what the tables say
         self.sample_time_s: list[float] = []
         self.sample_pod: list[int] = []
         self.sample_in_flight: list[int] = []
@@ -69,7 +70,7 @@ class Recorder:
             facts=facts,
             tables=tables,
             summary=summary,
-            warnings=notices(facts, tables, columns, summary, prompts),
+            warnings=(*notices(facts, tables, columns, summary, prompts), *self.remarks),
             digest=digest(tables),
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from sim.errors import Fault
 from sim.scenario.fields import (
@@ -193,7 +194,7 @@ class ExclusiveSlot(Pool):
         """Members whose swaps end at their bound even when nobody has to drain."""
         bound_s = self.swap_bound_s
         bound = f"{bound_s:.4g} s" + (" without one" if self.swap_budget is None else "")
-        found = []
+        found = [*super().doubts(times), *self._means_nothing()]
         for member, its in times.items():
             unloading = {name: each.unload_s for name, each in times.items() if name != member}
             other = min(unloading, key=lambda name: unloading[name], default=None)
@@ -208,9 +209,33 @@ class ExclusiveSlot(Pool):
                     f"{bound} is shorter than {unloading[other]:.4g} s to unload {other} and "
                     f"{its.load_s:.4g} s to load {member}: such a swap always fails"
                 )
+            else:
+                message = self._first_swap_fails(member, times)
             if message:
                 found.append(Fault("pool", 0, 0, "swapBudget", message))
         return found
+
+    def _first_swap_fails(self, member: str, times: Mapping[str, SwapTimes]) -> str:
+        """What is said when only a first unload takes too long; nothing when none does."""
+        bound_s, load_s = self.swap_bound_s, times[member].load_s
+        for other, its in times.items():
+            if other != member and bound_s < its.first_unload_s + load_s:
+                return (
+                    f"{bound_s:.4g} s is shorter than {its.first_unload_s:.4g} s to unload {other} "
+                    f"for the first time and {load_s:.4g} s to load {member}: such a swap fails"
+                )
+        return ""
+
+    def _means_nothing(self) -> Iterator[Fault]:
+        """Times that are given and that nobody looks at."""
+        given = self.model_fields_set
+        if not self.reclaims:
+            for key in sorted({"reclaim_after", "reclaim_poll"} & given):
+                message = "means nothing with swapPolicy sticky: nothing is reclaimed"
+                yield Fault("pool", 0, 0, to_camel(key), message)
+        if not self.probes_idle and "idle_probe_interval" in given:
+            message = "means nothing with idleProbe always-idle: nobody is asked"
+            yield Fault("pool", 0, 0, "idleProbeInterval", message)
 
     @property
     def ready_at_start(self) -> str | None:

@@ -1,12 +1,15 @@
-"""What may be simulated and is hardly meant: pools that never swap, requests nobody serves."""
+"""What may be simulated and is hardly meant: pools that never swap, requests nobody serves,
+numbers that the end of the run cuts off.
+"""
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from sim.errors import Fault
 from sim.scenario.matching import backends_of, fits, matches
 from sim.scenario.nodes import Mapping, Path, fault, nearest
-from sim.scenario.reach import direct_backend, engines_of
+from sim.scenario.reach import direct_backend, engines_of, reachable
 from sim.scenario.routing import Router
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import nearest as nearest_name
@@ -17,7 +20,8 @@ _WILDCARDS = "*?["
 
 def doubts(scenario: Scenario, root: Mapping) -> list[Fault]:
     """Warnings about ``scenario``, which has no faults, where ``root`` says it."""
-    found = [*_pools(scenario), *_unrouted(scenario)]
+    found = [*_pools(scenario), *_unrouted(scenario), *_too_late(scenario), *_events(scenario)]
+    found += _unheeded(scenario)
     return [fault(nearest(root, path).place, path, message) for path, message in found]
 
 
@@ -43,6 +47,63 @@ def _unrouted(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             if not _is_routed(scenario, model, headers):
                 path = ("workloads", name, *_key(workload, model))
                 yield path, _no_route(scenario, model)
+
+
+def _too_late(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """What workloads are to send after the end of the window."""
+    end_s = _window_end_s(scenario)
+    over = f"the window is over at {end_s:g} s"
+    for name, workload in scenario.workloads.items():
+        ramp_s = getattr(workload, "ramp", 0.0)
+        if ramp_s > end_s:
+            said = f"agents begin until {ramp_s:g} s, but {over}"
+            yield ("workloads", name, "ramp"), said
+        count, arrivals = getattr(workload, "count", None), getattr(workload, "arrivals", None)
+        if isinstance(count, int) and arrivals is not None and count / arrivals.rate > end_s:
+            last_s = count / arrivals.rate
+            said = f"the last of {count:,} requests comes at about {last_s:,.0f} s, but {over}"
+            yield ("workloads", name, "count"), said
+        rows = getattr(workload, "rows", None) or ()
+        late = sum(row.arrival is not None and row.arrival >= end_s for row in rows)
+        if late:
+            said = f"{late} of {len(rows)} come later than is measured: {over}"
+            yield ("workloads", name, "rows"), said
+
+
+def _events(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Events that have no effect, or not as long as they say."""
+    end_s = _window_end_s(scenario)
+    leads = set(reachable(scenario))
+    for index, event in enumerate(scenario.events):
+        path: Path = ("events", index)
+        duration_s = getattr(event, "duration", None)
+        backend = getattr(event, "backend", None)
+        if backend is not None and backend not in leads:
+            yield (*path, "backend"), f"nothing leads to {backend!r}: the event has no effect"
+        elif event.at >= end_s:
+            yield (*path, "at"), f"comes after the end of the window at {end_s:g} s"
+        elif duration_s is not None and event.at + duration_s > end_s:
+            said = f"lasts to the end of the window at {end_s:g} s, not until"
+            yield (*path, "for"), f"{said} {event.at + duration_s:g} s"
+
+
+def _unheeded(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Priorities that no engine looks at."""
+    used = {scenario.backends[name].engine for name in reachable(scenario)}
+    engines = [scenario.engines[name] for name in used]
+    if any(getattr(each, "scheduling_policy", None) == "priority" for each in engines):
+        return
+    for name, workload in scenario.workloads.items():
+        rows = getattr(workload, "rows", None) or ()
+        if getattr(workload, "priority", 0) or any(row.priority for row in rows):
+            path: Path = ("workloads", name, "priority")
+            yield path, "no engine has schedulingPolicy: priority, so nobody looks at it"
+
+
+def _window_end_s(scenario: Scenario) -> float:
+    """Infinite for a run to the end of its workloads."""
+    window = scenario.window
+    return inf if window.measure is None else window.warmup + window.measure
 
 
 def _is_routed(scenario: Scenario, model: str, headers: dict[str, str]) -> bool:

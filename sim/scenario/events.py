@@ -1,10 +1,12 @@
 """What happens to the cluster while it serves: one entry of ``events`` per incident."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
 from sim.scenario.fields import Duration, Model, Name, PositiveDuration, whole
+
+MAX_LOADS: Final = 1_000_000
 
 
 class PodLost(Model):
@@ -53,7 +55,9 @@ class LoadFailure(Model):
         description="How long after its begin a load fails, which is not ready until then; 0 is a "
         "refused one, null one that hangs until somebody gives it up.",
     )
-    loads: Annotated[int, whole(1, 1_000_000)] = Field(default=1, description="How many fail.")
+    loads: Annotated[int, whole(1, MAX_LOADS)] | None = Field(
+        default=1, description="How many fail; null for all that follow."
+    )
 
 
 class ProbeFailure(Model):

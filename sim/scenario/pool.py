@@ -27,6 +27,11 @@ def strangers(initial: Iterable[str], members: Collection[str]) -> Iterator[Prob
         yield "initial", f"must be members ({named}); got {', '.join(map(repr, unknown))}"
 
 
+def never_loaded(limit_s: float, load_s: float) -> str:
+    """What is said of a limit that ends every load."""
+    return f"{limit_s:.4g} s is shorter than the load of {load_s:.4g} s, which fails every time"
+
+
 @dataclass(frozen=True)
 class RouterSide:
     """What a router does with members of a pool in its own way.
@@ -90,4 +95,8 @@ class Pool(Model):
 
         The path of each is a key of the pool.
         """
-        return []
+        return [
+            Fault("pool", 0, 0, f"members.{name}.loadLimit", never_loaded(limit_s, its.load_s))
+            for name, its in times.items()
+            if (limit_s := self.members[name].load_limit) is not None and limit_s < its.load_s
+        ]

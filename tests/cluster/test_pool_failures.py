@@ -274,3 +274,23 @@ def test_a_load_that_hangs_once_is_followed_by_one_that_does_not() -> None:
     ran = asked_twice(HANGS, swapBudget=100)
     assert told(ran)[0] == (120, 503)
     assert ran.requests[1]["dispatch_s"] == 410
+
+
+def test_a_run_says_what_was_to_happen_and_did_not() -> None:
+    """The run ends with its workload: an event after that, and failures that no load came to."""
+    ran = asked_twice(
+        {"at": 0, "kind": "load-failure", "backend": "b", "after": 1, "loads": 5},
+        {"at": 500, "kind": "proxy-restart"},
+        measure=None,
+    )
+    assert [told for told in ran.result.warnings if "load-failure" in told or "proxy" in told] == [
+        "proxy-restart at 500 s did not happen: the run ended at 401 s",
+        "load-failure of b at 0 s: 2 of the 5 loads that were to fail began",
+    ]
+
+
+def test_all_loads_fail_that_follow() -> None:
+    """loads: null would be one, or be told as loads that did not come."""
+    ran = asked_twice({**HANGS, "after": 1, "loads": None})
+    assert told(ran) == [(21, 502), (401, 502)]
+    assert not [said for said in ran.result.warnings if "load-failure" in said]
