@@ -83,7 +83,7 @@ class Cluster:
         for pod in self.pods:
             pod.report()
         self.proxy.report()
-        self.recorder.remarks = self._incidents.unmet()
+        self.recorder.remarks = self._incidents.unmet(window_end_s)
         return self._facts(window.warmup, window_end_s)
 
     # -- building -------------------------------------------------------------------------

@@ -47,12 +47,13 @@ class Incidents:
                 self._waiting.append(event)
                 self._kernel.at_instant(event.at, Order.FAULT, partial(self._happen, event))
 
-    def unmet(self) -> list[str]:
-        """What was to happen and has not, now that the run is over."""
+    def unmet(self, until_s: float) -> list[str]:
+        """What was to happen before ``until_s`` and has not, now that the run is over."""
         end_s = self._kernel.now_s
         found = [
             f"{event.kind} at {event.at:g} s did not happen: the run ended at {end_s:g} s"
             for event in self._waiting
+            if event.at < until_s
         ]
         for event, before in self._to_fail:
             begun = self._loads(event) - before

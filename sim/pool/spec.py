@@ -233,6 +233,10 @@ class ExclusiveSlot(Pool):
             for key in sorted({"reclaim_after", "reclaim_poll"} & given):
                 message = "means nothing with swapPolicy sticky: nothing is reclaimed"
                 yield Fault("pool", 0, 0, to_camel(key), message)
+        hold_s = self.swap_budget
+        if self.max_wait is not None and hold_s is not None and self.max_wait >= hold_s:
+            message = f"never reached: swapBudget ends every hold after {hold_s:g} s"
+            yield Fault("pool", 0, 0, "maxWait", message)
         if not self.probes_idle and "idle_probe_interval" in given:
             message = "means nothing with idleProbe always-idle: nobody is asked"
             yield Fault("pool", 0, 0, "idleProbeInterval", message)

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from sim.errors import Fault
+from sim.scenario.events import LoadFailure
 from sim.scenario.matching import backends_of, fits, matches
 from sim.scenario.nodes import Mapping, Path, fault, nearest
 from sim.scenario.reach import direct_backend, engines_of, reachable
@@ -80,11 +81,28 @@ def _events(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         backend = getattr(event, "backend", None)
         if backend is not None and backend not in leads:
             yield (*path, "backend"), f"nothing leads to {backend!r}: the event has no effect"
+        elif (limit_s := _fails_before(scenario, event)) is not None:
+            yield (*path, "after"), f"its limit ends each load of {backend} after {limit_s:g} s"
         elif event.at >= end_s:
             yield (*path, "at"), f"comes after the end of the window at {end_s:g} s"
         elif duration_s is not None and event.at + duration_s > end_s:
             said = f"lasts to the end of the window at {end_s:g} s, not until"
             yield (*path, "for"), f"{said} {event.at + duration_s:g} s"
+
+
+def _fails_before(scenario: Scenario, event: Any) -> float | None:
+    """When a load that is to fail has failed already, at the limit of its pool or member."""
+    if not isinstance(event, LoadFailure) or event.after is None:
+        return None
+    for pool in scenario.pools.values():
+        if event.backend in pool.members:
+            limits = (
+                pool.members[event.backend].load_limit,
+                getattr(pool, "health_check_timeout", None),
+            )
+            limit_s = min((each for each in limits if each is not None), default=inf)
+            return limit_s if limit_s < event.after else None
+    return None
 
 
 def _unheeded(scenario: Scenario) -> Iterator[tuple[Path, str]]:

@@ -95,8 +95,13 @@ class Pool(Model):
 
         The path of each is a key of the pool.
         """
-        return [
-            Fault("pool", 0, 0, f"members.{name}.loadLimit", never_loaded(limit_s, its.load_s))
-            for name, its in times.items()
-            if (limit_s := self.members[name].load_limit) is not None and limit_s < its.load_s
-        ]
+        found = []
+        for name, its in times.items():
+            swap, limit_s = self.members[name].swap, self.members[name].load_limit
+            if limit_s is not None and limit_s < its.load_s:
+                found.append(("loadLimit", name, never_loaded(limit_s, its.load_s)))
+            if swap is not None and swap.disk is not None and swap.disk > its.bytes_per_s:
+                rate = f"{its.bytes_per_s / 1e9:.3g} GB/s"
+                message = f"weights are taken in at {rate} (loader, hostToDevice, host), not faster"
+                found.append(("swap.disk", name, message))
+        return [Fault("pool", 0, 0, f"members.{name}.{key}", said) for key, name, said in found]

@@ -64,13 +64,15 @@ class SwapTimes:
     """Seconds that a member takes to unload once it is drained, and to load until it is ready.
 
     ``parts`` is None where the time to load was given. The first unload of a process
-    takes ``pinning_s`` longer than the later ones.
+    takes ``pinning_s`` longer than the later ones. ``bytes_per_s`` is how fast weights
+    are taken in, infinite where nobody says.
     """
 
     unload_s: float
     load_s: float
     parts: LoadParts | None = None
     pinning_s: float = 0.0
+    bytes_per_s: float = inf
 
     @property
     def first_unload_s(self) -> float:
@@ -104,9 +106,10 @@ def swap_times(member: Member, engine: Engine) -> SwapTimes:
         graphs_s=_given(swap.graphs, constants.graphs_s),
         warm_up_s=_given(swap.warm_up, constants.warm_up_s),
     )
+    taken = min(swap.loader or constants.loader, copying)
     if member.unload is not None:
-        return SwapTimes(member.unload, parts.total_s, parts)
-    return SwapTimes(unload_s, parts.total_s, parts, _pinning_s(swap, engine, weights))
+        return SwapTimes(member.unload, parts.total_s, parts, bytes_per_s=taken)
+    return SwapTimes(unload_s, parts.total_s, parts, _pinning_s(swap, engine, weights), taken)
 
 
 def _pinning_s(swap: Swap, engine: Engine, weights: float) -> float:

@@ -336,6 +336,19 @@ def test_what_a_workload_says_in_vain_is_said(
         ),
         (
             "assistant: {load: 8s, unload: 1s}",
+            "assistant: {swap: {method: vllm-sleep-2, disk: 50GB/s}}",
+            [
+                "members.assistant.swap.disk: weights are taken in at 6 GB/s (loader, "
+                "hostToDevice, host), not faster"
+            ],
+        ),
+        (
+            "swapBudget: 60s",
+            "swapBudget: 60s\n    maxWait: 60s",
+            ["maxWait: never reached: swapBudget ends every hold after 60 s"],
+        ),
+        (
+            "assistant: {load: 8s, unload: 1s}",
             "assistant: {swap: {method: vllm-sleep-1, hostToDevice: 20GB/s}}",
             [
                 "swapBudget: 60 s is shorter than 53.41 s to unload assistant for the first time "
@@ -352,3 +365,13 @@ def test_what_a_pool_says_in_vain_is_said(
     assert text.count(old) == 1
     found = [each.split(": ", 1)[1] for each in loaded(text.replace(old, new)).warnings]
     assert found == [f"pools.desk.{each}" for each in expected]
+
+
+def test_a_failure_later_than_the_limit_of_a_load_is_said(loaded: Loaded) -> None:
+    """A crash after two minutes was one at the health check, whatever the event said."""
+    found = said(
+        loaded,
+        ("swapBudget: 60s", "kind: llama-swap"),
+        (WINDOW, "events: [{kind: load-failure, at: 0, backend: coder, after: 3m}]\nworkloads:\n"),
+    )
+    assert found == ["events.0.after: its limit ends each load of coder after 120 s"]
