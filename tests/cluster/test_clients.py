@@ -124,6 +124,37 @@ def test_retries_change_nobody_elses_draws(policy: str) -> None:
     assert many > 20
 
 
+def test_clients_that_leave_flatter_an_overloaded_server() -> None:
+    """vLLM pull 28493: those who time out take their conversation away, so the load falls.
+
+    The slow server looked quicker than the same one with patient clients, and nothing said so.
+    """
+    agents = {
+        "kind": "agents",
+        "agents": 16,
+        "sessionsPerAgent": 1,
+        "ramp": 0,
+        "turns": 5,
+        "freshShare": 1,
+        "freshPrompt": 1000,
+        "sharedPrefix": {"tokens": 16, "families": 1},
+        "growth": 50,
+        "output": 25,
+        "think": 1,
+        "earlyEditShare": 0,
+    }
+    scenario = site("a")
+    scenario["engines"]["e"] = {"stepTime": {"a": 100}, "kvBlocks": 4000, "maxNumSeqs": 4}
+    scenario["router"]["proxy"] = {"responseHeaderTimeout": None}
+    scenario["workloads"] = {"w": {**agents, "patience": "6s"}}
+    leaving = run(scenario)
+    scenario["workloads"] = {"w": agents}
+    patient = run(scenario)
+    assert leaving.summary["ttft_s"]["p50"] < patient.summary["ttft_s"]["p50"]
+    assert any(each.startswith("clients gave up on") for each in leaving.warnings)
+    assert leaving.facts.workload_counts["w"]["sessions_broken_off"] > 0
+
+
 # -- work for clients that have left ---------------------------------------------------------
 
 

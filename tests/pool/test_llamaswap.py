@@ -108,6 +108,21 @@ def test_inc51_a_failed_load_is_tried_again_when_somebody_asks() -> None:
     assert served.told == ("served", 22)
 
 
+def test_idle_time_counts_from_the_end_of_an_answer() -> None:
+    """llama-swap issue 25: a model was unloaded in the middle of, or right after, a long answer.
+
+    By hand: an answer from 5 to 35 s; another 9 s later, without a load; unloaded at 55 s.
+    """
+    one = desk(initial=("a",), globalTTL=10)
+    one.ask(5, "a", service_s=30)
+    follows = one.ask(44, "a", service_s=1)
+    late = one.ask(60, "a", service_s=1)
+    one.run(100)
+    assert follows.log[-1][1:] == ("granted", 44)
+    assert (55, "stop") in one.pods["a"].log
+    assert late.log[-1][1:] == ("granted", 70)
+
+
 def test_a_load_that_hangs_fails_at_the_health_check() -> None:
     """healthCheckTimeout: its pod would be loading for ever, and all for it be held."""
     one = desk(failures=[("a", inf)], healthCheckTimeout=40)

@@ -193,6 +193,21 @@ def test_the_requester_of_a_load_that_failed_is_told_and_the_next_one_tries() ->
     assert [swap[3:] for swap in one.swaps] == [(4, "error"), (14, "completed")]
 
 
+def test_a_model_kept_for_ever_makes_room_all_the_same() -> None:
+    """Ollama issues 4681 and 7370: keep_alive -1 is no pin, and two that fit stay both.
+
+    Of 8 GB a and b take 5, c 2: b unloads a, and c is still there.
+    """
+    gb = {"a": 5, "b": 5, "c": 2}
+    members = {name: {"memory": f"{size}GB", "keepAlive": None} for name, size in gb.items()}
+    times = dict.fromkeys(gb, (10.0, 0.0))
+    one = Desk(times, kind="ollama", memory="8GB", members=members, vramRecovery=0)
+    asked = [one.ask(20.0 * turn, name) for turn, name in enumerate("acabca")]
+    one.run(200)
+    waits_s = [client.log[-1][2] - 20.0 * turn for turn, client in enumerate(asked)]
+    assert waits_s == [10, 10, 0, 10, 0, 10]
+
+
 def test_a_load_that_makes_no_progress_fails_one_that_takes_long_does_not() -> None:
     """OLLAMA_LOAD_TIMEOUT is about stalls: each step of progress starts its clock again.
 

@@ -98,6 +98,20 @@ def test_a_first_sleep_pins_memory_and_a_later_one_copies_only() -> None:
     assert found.first_unload_s == pytest.approx(13.1)
 
 
+def test_a_first_swap_of_qwen3_8b_is_longer_with_level_1_than_with_level_2() -> None:
+    """vLLM pull 48337, an A100: 10.57 + 2.19 s with level 1, 0.31 + 6.53 s with level 2.
+
+    podsim had level 1 in 1.8 s, so that nobody would have taken level 2.
+    """
+    engine = vllm(model="qwen3-8b", gpu="a100-80gb", max_model_len=8192)
+    one = swapped(engine, method="vllm-sleep-1")
+    two = swapped(engine, method="vllm-sleep-2")
+    assert one.first_unload_s + one.load_s == pytest.approx(12.76, rel=0.4)
+    assert two.first_unload_s + two.load_s == pytest.approx(6.84, rel=0.4)
+    assert one.first_unload_s + one.load_s > two.first_unload_s + two.load_s
+    assert one.unload_s + one.load_s < two.unload_s + two.load_s
+
+
 @pytest.mark.parametrize("method", ["vllm-sleep-2", "vllm-cold"])
 def test_only_level_1_pins(method: str) -> None:
     """Level 2 keeps nothing in host memory; its first sleep would take as long as that of 1."""
