@@ -74,7 +74,7 @@ class Cluster:
         window_end_s = window.warmup + measure_s
         drain = window.measure is None if window.drain is None else window.drain
         self._start()
-        if drain or window.measure is None:
+        if drain:
             kernel.spawn(self._watch())
         kernel.run_until(window_end_s, on_tick)
         self._closed = self._totals()
