@@ -1,7 +1,7 @@
 """How siblings call each other without importing each other; ``sim.cluster`` wires them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -103,6 +103,9 @@ class PodPort(Protocol):
     def cancel(self, attempt: Attempt) -> None:
         """The client has left; what the attempt holds is freed at the end of the step in flight."""
 
+    def given_tokens(self, attempt: Attempt) -> int:
+        """Tokens of its answer so far, of an attempt that is under way here."""
+
     def published(self, now_s: float) -> Published | None:
         """Answer a metrics poll; None when there is nobody to answer it."""
 
@@ -133,9 +136,13 @@ class PodPort(Protocol):
 
 
 class ProcessPort(Protocol):
-    """A pod that can be down, loading or ready, as a pool and the faults of a run see it."""
+    """A pod that can be down, loading or ready, as a pool and the faults of a run see it.
+
+    ``silent_until_s`` is when its ``readiness`` and its ``idle`` probe answer again.
+    """
 
     name: str
+    silent_until_s: dict[str, float]
 
     @property
     def ready(self) -> bool:
@@ -243,7 +250,10 @@ class PoolPort(Protocol):
         """The proxy has restarted: those held are refused, the counts are 0."""
 
     def fail_loads(self, member: str, after_s: float, loads: int) -> None:
-        """The next ``loads`` loads of ``member`` fail ``after_s`` after they begin."""
+        """The next ``loads`` loads of ``member`` fail ``after_s`` after they begin.
+
+        If that is infinite they hang.
+        """
 
     def lost(self, member: str) -> None:
         """The pod of ``member`` is gone; its process has been stopped already."""
@@ -255,8 +265,9 @@ class PoolContext:
 
     ``processes`` and ``unload_s`` and ``load_s`` (how long it takes when it
     works) are by member, in the order of the scenario, ``resident_bytes`` and
-    ``contexts`` too where the pool asks for them. ``header_timeout_s`` is the proxy's, infinite for
-    none.
+    ``contexts`` too where the pool asks for them. ``pinning_s`` is what the first
+    unload of a process takes more, where it does. ``header_timeout_s`` is the
+    proxy's, infinite for none.
     """
 
     kernel: Kernel
@@ -268,6 +279,7 @@ class PoolContext:
     header_timeout_s: float
     resident_bytes: Mapping[str, float]
     contexts: Mapping[str, int]
+    pinning_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class ProxyPort(Protocol):

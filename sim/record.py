@@ -29,7 +29,9 @@ class Recorder:
         self.attempts: list[Attempt] = []
         self.failed_attempts: list[FailedAttempt] = []
         self.retries: list[Retry] = []
+        self.abandoned: list[tuple[Attempt, Attempt]] = []  # as it ended, as its client left it
         self.pool_events: list[PoolEvent] = []
+        self.remarks: list[str] = []  # that a reader should know beside what the tables say
         self.sample_time_s: list[float] = []
         self.sample_pod: list[int] = []
         self.sample_in_flight: list[int] = []
@@ -62,13 +64,13 @@ class Recorder:
         tables = self._tables(facts)
         columns = RequestColumns.of(tables.requests)
         closes = np.array([request.closes_session for request in self.requests], dtype=bool)
-        summary = summarise(facts, tables, columns, closes)
+        summary = summarise(facts, tables, columns, closes, self.abandoned)
         prompts = (request.prompt for request in self.requests)
         return RunResult(
             facts=facts,
             tables=tables,
             summary=summary,
-            warnings=notices(facts, tables, columns, summary, prompts),
+            warnings=(*notices(facts, tables, columns, summary, prompts), *self.remarks),
             digest=digest(tables),
         )
 

@@ -105,7 +105,8 @@ def _pool(scenario: Scenario, spec: Pool) -> dict[str, Any]:
     for name, member in spec.members.items():
         times = swap_times(member, scenario.engines[scenario.backends[name].engine])
         parts = {} if times.parts is None else {"load_parts_s": asdict(times.parts)}
-        members[name] = {"load_s": times.load_s, "unload_s": times.unload_s, **parts}
+        first = {"first_unload_s": times.first_unload_s} if times.pinning_s else {}
+        members[name] = {"load_s": times.load_s, "unload_s": times.unload_s, **first, **parts}
     return {"members": members, "settings": settings}
 
 
@@ -161,7 +162,9 @@ def _loading(times: dict[str, Any]) -> str:
         if seconds
     ]
     consists = f" ({', '.join(named)})" if named else ""
-    return f"loads in {times['load_s']:.4g} s{consists}, unloads in {times['unload_s']:.3g} s"
+    first = times.get("first_unload_s")
+    once = "" if first is None else f", the first time of a process in {first:.3g} s"
+    return f"loads in {times['load_s']:.4g} s{consists}, unloads in {times['unload_s']:.3g} s{once}"
 
 
 def _memory(engine: Engine) -> dict[str, float | None] | None:

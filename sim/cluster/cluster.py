@@ -50,6 +50,7 @@ class Cluster:
         self.ways = upstreams(site, self._plant)
         self.proxy = proxy(site, self.ways, self._door)
         self._direct = direct(site, self.ways, self._door)
+        self._incidents = Incidents(self._plant, self.ways, self.proxy, self.kernel)
         interval_s = scenario.router.metrics.poll_interval
         ways = list(self.ways.values())
         self._poller = Poller(ways, interval_s, self.kernel, self.recorder)
@@ -73,7 +74,7 @@ class Cluster:
         window_end_s = window.warmup + measure_s
         drain = window.measure is None if window.drain is None else window.drain
         self._start()
-        if drain or window.measure is None:
+        if drain:
             kernel.spawn(self._watch())
         kernel.run_until(window_end_s, on_tick)
         self._closed = self._totals()
@@ -82,6 +83,7 @@ class Cluster:
         for pod in self.pods:
             pod.report()
         self.proxy.report()
+        self.recorder.remarks = self._incidents.unmet(window_end_s)
         return self._facts(window.warmup, window_end_s)
 
     # -- building -------------------------------------------------------------------------
@@ -111,8 +113,7 @@ class Cluster:
             pool.start()
         self.kernel.spawn(self._poller.run())
         self.proxy.start()
-        incidents = Incidents(self._plant, self.ways, self.proxy, self.kernel)
-        incidents.schedule(self._scenario.events)
+        self._incidents.schedule(self._scenario.events)
         self.kernel.at(self._scenario.window.warmup, Order.WINDOW, self._open_window)
         for workload in self._workloads.values():
             workload.start()

@@ -3,12 +3,21 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
+from math import inf
 
 from sim.cluster.wiring import Plant
 from sim.kernel import Kernel, Order
 from sim.router.proxy import Proxy
 from sim.router.upstream import Upstream
-from sim.scenario.events import BackendErrors, Event, LoadFailure, PodLost, ProxyRestart
+from sim.scenario.events import (
+    MAX_LOADS,
+    BackendErrors,
+    Event,
+    LoadFailure,
+    PodLost,
+    ProbeFailure,
+    ProxyRestart,
+)
 
 
 class Incidents:
@@ -16,7 +25,7 @@ class Incidents:
 
     What happens to a backend that nothing leads to has no consequences. Of two
     spells of errors that overlap the one that began last is answered with; a pod
-    that was lost twice serves again when both losses are over.
+    that was lost twice serves again, and a probe answers, when both spells are over.
     """
 
     def __init__(
@@ -27,15 +36,40 @@ class Incidents:
         self._proxy = proxy
         self._kernel = kernel
         self._errors: defaultdict[str, list[BackendErrors]] = defaultdict(list)  # under way
+        self._waiting: list[Event] = []  # for their time
+        self._to_fail: list[tuple[LoadFailure, int]] = []  # and the loads begun before
         self._losses: Counter[tuple[str, int]] = Counter()  # that are not over
 
     def schedule(self, events: Iterable[Event]) -> None:
         """Called once, at time 0."""
         for event in events:
             if isinstance(event, ProxyRestart) or event.backend in self._ways:
+                self._waiting.append(event)
                 self._kernel.at_instant(event.at, Order.FAULT, partial(self._happen, event))
 
+    def unmet(self, until_s: float) -> list[str]:
+        """What was to happen before ``until_s`` and has not, now that the run is over."""
+        end_s = self._kernel.now_s
+        found = [
+            f"{event.kind} at {event.at:g} s did not happen: the run ended at {end_s:g} s"
+            for event in self._waiting
+            if event.at < until_s
+        ]
+        for event, before in self._to_fail:
+            begun = self._loads(event) - before
+            if event.loads is not None and begun < event.loads:
+                found.append(
+                    f"load-failure of {event.backend} at {event.at:g} s: {begun} of the "
+                    f"{event.loads} loads that were to fail began"
+                )
+        return found
+
+    def _loads(self, event: LoadFailure) -> int:
+        """Loads of its member that have begun."""
+        return self._built.replicas[event.backend][0].life(self._kernel.now_s).loads
+
     def _happen(self, event: Event) -> None:
+        self._waiting.remove(event)
         if isinstance(event, PodLost):
             self._lose(event)
         elif isinstance(event, BackendErrors):
@@ -48,7 +82,16 @@ class Incidents:
         elif isinstance(event, LoadFailure):
             pool = self._ways[event.backend].pool
             assert pool is not None
-            pool.fail_loads(event.backend, event.after, event.loads)
+            after_s = inf if event.after is None else event.after
+            pool.fail_loads(event.backend, after_s, event.loads or MAX_LOADS)
+            self._to_fail.append((event, self._loads(event)))
+        elif isinstance(event, ProbeFailure):
+            self._silence(event)
+
+    def _silence(self, event: ProbeFailure) -> None:
+        until_s = self._kernel.now_s + (inf if event.duration is None else event.duration)
+        for process in self._built.replicas[event.backend][0].processes:
+            process.silent_until_s[event.probe] = max(process.silent_until_s[event.probe], until_s)
 
     def _recover(self, event: BackendErrors) -> None:
         self._errors[event.backend].remove(event)

@@ -127,6 +127,7 @@ def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
         header_timeout_s=scenario.router.proxy.response_header_timeout or inf,
         resident_bytes=spec.resident_bytes(engines),
         contexts=spec.contexts(engines),
+        pinning_s={member: each.pinning_s for member, each in times.items()},
     )
     pool: PoolPort = site.families.pools[spec.kind].implementation(name, spec, context)
     return pool
@@ -173,6 +174,7 @@ def proxy(site: Site, ways: dict[str, Upstream], door: Door) -> Proxy:
         site.recorder,
         Budgets(budgets) if budgets else None,
         router.proxy.quarantine_duration,
+        router.proxy.abandoned == "runs-on",
     )
 
 

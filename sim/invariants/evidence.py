@@ -46,6 +46,7 @@ class Evidence:
 
     def __init__(self, result: RunResult) -> None:
         self.facts = result.facts
+        self._summary = result.summary
         self.requests = Columns(result.tables.requests)
         self.placements = Columns(result.tables.placements)
         self.pods = Columns(result.tables.pods)
@@ -78,6 +79,11 @@ class Evidence:
     def totals_cover_run(self) -> bool:
         """Whether the pods' totals of the window are those of the whole run."""
         return self.facts.window_start_s == 0.0 and self.facts.window_end_s >= self.facts.end_s
+
+    def abandoned(self, part: str) -> int:
+        """Tokens of the window's requests that were computed when their clients had left."""
+        tokens: int = self._summary.get("abandoned_tokens", {}).get(part, 0)
+        return tokens
 
     def total(self, name: str) -> float:
         """Growth of a running total over the window, all pods."""

@@ -22,13 +22,13 @@ def pods_and_requests_count_the_same_tokens(run: Evidence) -> Violations:
     """
     if not (run.drained and run.totals_cover_run and (run.attempts <= 1).all()):
         return
-    emitted = known_sum(run.requests.whole("output_tokens"))
+    emitted = known_sum(run.requests.whole("output_tokens")) + run.abandoned("output")
     yield from equal("tokens emitted by pods", run.total("emitted_tokens"), emitted)
     preemptions = known_sum(run.requests.whole("preemptions"))
     yield from equal("preemptions of pods", run.total("preemptions"), preemptions)
     if run.counts_every_step:
         computed = run.total("computed_tokens") - run.total("recomputed_tokens")
-        asked = known_sum(run.requests.whole("computed_tokens"))
+        asked = known_sum(run.requests.whole("computed_tokens")) + run.abandoned("prompt")
         yield from equal("prompt tokens computed by pods", computed, asked)
 
 

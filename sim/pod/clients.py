@@ -38,6 +38,10 @@ class Clients:
         """It is in the engine."""
         self._sequences[sequence.attempt] = sequence
 
+    def sequence(self, attempt: Attempt) -> Sequence:
+        """What the engine knows ``attempt`` as."""
+        return self._sequences[attempt]
+
     def remove(self, attempt: Attempt) -> Sequence:
         """``attempt`` is over, with or without a first token."""
         sequence = self._sequences.pop(attempt)

@@ -133,7 +133,7 @@ class EngineCore:
             self._report(self.observer, lockstep.steps_begun(now_s), now_s)
         inside = {*scheduler.running, *scheduler.waiting, *scheduler.finishing}
         for sequence in self._clients.lose(inside):
-            sequence.attempt.emitted_tokens = self._emitted_by(sequence)
+            sequence.attempt.emitted_tokens = self.given_tokens(sequence)
         self._emitted += self._given(steps)
         self.gauges = Gauges()
         self._on_idle.clear()
@@ -213,7 +213,7 @@ class EngineCore:
         A waiting one leaves at once; a running one keeps its place and its
         blocks until the end of the step in flight, whose token is lost.
         """
-        sequence.attempt.emitted_tokens = self._emitted_by(sequence)
+        sequence.attempt.emitted_tokens = self.given_tokens(sequence)
         if self._lockstep.steps and self._awaits_token(sequence):
             self._lost += 1
         sequence.cancelled = True
@@ -240,7 +240,7 @@ class EngineCore:
         lost = self._lost if steps == self._lockstep.steps else 0
         return steps * self._giving - lost
 
-    def _emitted_by(self, sequence: Sequence) -> int:
+    def given_tokens(self, sequence: Sequence) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
         emitted = sequence.emitted
         if sequence.decoding:

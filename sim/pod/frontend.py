@@ -48,6 +48,10 @@ class FrontedPod:
         else:
             self._pod.cancel(attempt)
 
+    def given_tokens(self, attempt: Attempt) -> int:
+        """Tokens of its answer so far; none before the engine has it."""
+        return 0 if attempt in self._inside else self._pod.given_tokens(attempt)
+
     def published(self, now_s: float) -> Published | None:
         """Answer a metrics poll, of what the engine knows."""
         return self._pod.published(now_s)

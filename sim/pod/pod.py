@@ -60,6 +60,10 @@ class Pod:
         """Forget an attempt whose client has left."""
         self._core.leave(self._clients.remove(attempt))
 
+    def given_tokens(self, attempt: Attempt) -> int:
+        """Tokens of its answer so far."""
+        return self._core.given_tokens(self._clients.sequence(attempt))
+
     def published(self, now_s: float) -> Published:
         """What a metrics poll reads: the state after the last finished step."""
         gauges, scheduler = self._core.gauges, self._scheduler

@@ -96,6 +96,7 @@ class Process:
         self._kernel = kernel
         self._engine: PodPort | None = None
         self._observer: PodObserver | None = None
+        self.silent_until_s = {"readiness": 0.0, "idle": 0.0}  # its probes
         self._past = PodTotals()  # of engines that have ended
         self._on_busy: list[Callable[[], None]] = []
 
@@ -148,6 +149,12 @@ class Process:
         """The client has left; one that leaves while the process ends has nothing here any more."""
         if self._engine is not None:
             self._engine.cancel(attempt)
+
+    def given_tokens(self, attempt: Attempt) -> int:
+        """Tokens of its answer so far; those it had when its process ended."""
+        if self._engine is None:
+            return attempt.emitted_tokens
+        return self._engine.given_tokens(attempt)
 
     def published(self, now_s: float) -> Published | None:
         """What its engine says; nobody answers when there is none."""

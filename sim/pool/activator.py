@@ -38,7 +38,7 @@ class Activator:
         self._processes = context.processes
         budget_s = spec.swap_budget
         self._hold_s = context.header_timeout_s if budget_s is None else budget_s
-        self._plans = LoadPlans(name, spec.members, context.load_s, context.streams)
+        self._plans = LoadPlans(name, spec.members, context)
         self._slot = self._make_slot(spec, context)
         self._belief = Belief(name, context.kernel, context.events, spec.members)
         decide = partial(Decision, spec) if decision is None else decision
@@ -55,8 +55,8 @@ class Activator:
     def _make_slot(self, spec: ExclusiveSlot, context: PoolContext) -> Slot:
         always_idle = spec.idle_probe == "always-idle"
         timing = SlotTiming(spec.idle_probe_interval, always_idle, spec.ready_poll_interval)
-        kernel, processes, unload_s = context.kernel, context.processes, context.unload_s
-        return Slot(kernel, processes, unload_s, self._plans, timing, self._slot_settled)
+        kernel, processes = context.kernel, context.processes
+        return Slot(kernel, processes, self._plans, timing, self._slot_settled)
 
     def _make_swaps(self, name: str, spec: ExclusiveSlot, context: PoolContext) -> Swaps:
         ties = context.streams.scalar(f"pool/{name}/ties")

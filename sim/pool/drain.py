@@ -1,8 +1,9 @@
 """Waiting until nobody is in a member any more."""
 
 from collections.abc import Callable
+from math import inf
 
-from sim.kernel import Kernel, Order
+from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
 from sim.ports import ProcessPort
 
 
@@ -11,7 +12,8 @@ class Drain:
 
     The first probe is at the instant of its making, the next ones every
     ``interval_s`` while somebody is there. With an interval of 0 the end is
-    seen when it comes.
+    seen when it comes. While the process does not answer its idle probe
+    somebody may be there, so it counts as busy (LLMKube's fails closed).
     """
 
     def __init__(
@@ -49,11 +51,16 @@ class Drain:
     def _probe(self) -> None:
         if self._over:
             return
-        if self._always_idle or self._process.idle or not self._process.ready:
+        silent_s = self._process.silent_until_s["idle"]
+        silent = silent_s > self._kernel.now_s + BOUNDARY_TOLERANCE_S
+        if self._always_idle or not self._process.ready or (self._process.idle and not silent):
             self._over = True
             self._drained()
-        elif self._interval_s == 0:
+        elif self._interval_s == 0 and not silent:
             self._process.when_idle(self._probe_now)
+        elif self._interval_s == 0:
+            if silent_s < inf:
+                self._kernel.at_instant(silent_s, Order.IDLE_PROBE, self._probe)
         else:
             self._probes += 1
             next_s = self._start_s + self._probes * self._interval_s

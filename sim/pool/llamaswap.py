@@ -45,7 +45,7 @@ class LlamaSwap:
         self._spec = spec
         self._kernel = context.kernel
         self._events = context.events
-        self._plans = LoadPlans(name, spec.health_checked(), context.load_s, context.streams)
+        self._plans = LoadPlans(name, spec.health_checked(), context)
         self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
         self._evicts = spec.evicts()
         self._attempts = Attempts(name, context.kernel, context.events, spec.members)

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from sim.errors import Fault
 from sim.pool.matrix import Matrix, evicted
 from sim.scenario.fields import (
     DURATION,
@@ -17,9 +18,10 @@ from sim.scenario.fields import (
     Quantity,
     whole,
 )
-from sim.scenario.pool import Pool, Priority, strangers
+from sim.scenario.pool import Pool, Priority, never_loaded, strangers
 from sim.scenario.rules import Problem, Unusable, known, rule, usable
 from sim.scenario.swap import Member
+from sim.scenario.swaptimes import SwapTimes
 
 LEAST_HEALTH_CHECK_S: Final = 15.0
 MAX_CONCURRENCY: Final = 1_000_000
@@ -122,6 +124,24 @@ class LlamaSwapPool(Pool):
             )
             for name, member in self.members.items()
         }
+
+    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+        """Loads that the health check ends, unloads that are cut off, limits that do not count."""
+        limit_s, kill_s, found = self.health_check_timeout, self.unload_timeout, []
+        for name, its in times.items():
+            own_s = self.members[name].load_limit
+            if limit_s < its.load_s:
+                found.append(("healthCheckTimeout", f"{name}: {never_loaded(limit_s, its.load_s)}"))
+            if own_s is not None and own_s > limit_s:
+                message = f"never reached: healthCheckTimeout ends a load after {limit_s:g} s"
+                found.append((f"members.{name}.loadLimit", message))
+            if kill_s < its.unload_s:
+                message = f"{kill_s:g} s is shorter than {name}'s unload of {its.unload_s:.4g} s"
+                found.append(("unloadTimeout", f"{message}: it is killed"))
+        return [
+            *super().doubts(times),
+            *(Fault("pool", 0, 0, path, message) for path, message in found),
+        ]
 
     @property
     def exclusive(self) -> bool:

@@ -49,7 +49,7 @@ class Ollama:
         self._spec = spec
         self._kernel = context.kernel
         self._events = context.events
-        self._plans = LoadPlans(name, spec.limited(), context.load_s, context.streams)
+        self._plans = LoadPlans(name, spec.members, context, spec.load_timeout)
         self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
         self._keep_alive_s = {member: spec.keep_alive_s(member) for member in spec.members}
         self._default_ctx = context.contexts

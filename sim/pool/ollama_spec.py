@@ -92,7 +92,9 @@ class OllamaPool(Pool):
         description="Idle time after which a member is unloaded; 0 at once, null or -1 never.",
     )
     load_timeout: PositiveDuration = Field(
-        default=300.0, description="A load that takes longer fails at that time."
+        default=300.0,
+        description="A load that makes no progress for so long fails: one that hangs, not one that "
+        "takes long.",
     )
     vram_recovery: Duration = Field(
         default=0.5,
@@ -126,16 +128,6 @@ class OllamaPool(Pool):
         """What each member is loaded with for a request that does not say it; see ``Pool``."""
         given = {name: member.num_ctx for name, member in self.members.items()}
         return {name: own or engines[name].context_tokens() for name, own in given.items()}
-
-    def limited(self) -> dict[str, Member]:
-        """The members, each with its limit to a load."""
-        limit_s = self.load_timeout
-        return {
-            name: member.model_copy(
-                update={"load_limit": min(limit_s, member.load_limit or limit_s)}
-            )
-            for name, member in self.members.items()
-        }
 
     def resident_bytes(self, engines: Mapping[str, Engine]) -> dict[str, float]:
         """What each member takes: as given, or as its engine says."""

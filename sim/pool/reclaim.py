@@ -1,6 +1,7 @@
 """When the default comes back: router and pools, 6, "reclaim"."""
 
 from collections.abc import Callable
+from math import inf
 
 from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
 from sim.ports import ProcessPort
@@ -12,7 +13,8 @@ class ReclaimClock:
     ``unwanted`` names the member that the proxy has no use for, None if there
     is no such. It is idle while nobody is in it, whoever sent them. That is
     looked at every ``poll_s`` from time 0: a busy spell between two looks is
-    not seen. With 0 the clock is exact.
+    not seen. With 0 the clock is exact. An idle probe that does not answer
+    counts as a busy look; the exact clock asks it at the beginning and the end.
     """
 
     def __init__(
@@ -49,6 +51,11 @@ class ReclaimClock:
         elif not process.idle:
             self._idle = None
             process.when_idle(self.changed)
+        elif self._is_silent(process):
+            self._idle = None
+            answers_s = process.silent_until_s["idle"]
+            if answers_s < inf:
+                self._kernel.at_instant(answers_s, Order.RECLAIM, self.changed)
         elif process is not self._idle:
             self._count_from_now(process)
             process.when_busy(self._interrupted)
@@ -61,11 +68,17 @@ class ReclaimClock:
 
     def _due(self) -> None:
         if self._idle is not None and self._has_lasted:
-            self._take()
+            if self._is_silent(self._idle):
+                self.changed()
+            else:
+                self._take()
+
+    def _is_silent(self, process: ProcessPort) -> bool:
+        return process.silent_until_s["idle"] > self._kernel.now_s + BOUNDARY_TOLERANCE_S
 
     def _look(self) -> None:
         process = self._unwanted()
-        if process is None or not process.ready or not process.idle:
+        if process is None or not process.ready or not process.idle or self._is_silent(process):
             self._idle = None
         elif process is not self._idle:
             self._count_from_now(process)

@@ -43,14 +43,12 @@ class Runner:
         kernel: Kernel,
         member: str,
         process: ProcessPort,
-        unload_s: float,
         plans: LoadPlans,
         told: Told,
     ) -> None:
         self._kernel = kernel
         self._member = member
         self._process = process
-        self._unload_s = unload_s
         self._plans = plans
         self._told = told
         self._loading: Loading | None = None
@@ -66,6 +64,7 @@ class Runner:
 
     def place(self) -> None:
         """It is ready, without a load."""
+        self._plans.new_process(self._member)
         self._process.start()
         self.state = State.READY
 
@@ -96,6 +95,7 @@ class Runner:
 
     def lost(self) -> None:
         """Its pod is gone; the process has been stopped already."""
+        self._plans.new_process(self._member)
         if self._loading is not None:
             self._loading.lost()
         elif self._drain is not None:
@@ -121,7 +121,8 @@ class Runner:
         if not self._process.ready:
             self._stopped()
             return
-        gone_s = min(self.drained_s + self._unload_s, max(self._until_s, self.drained_s))
+        unloaded_s = self.drained_s + self._plans.unload_s(self._member)
+        gone_s = min(unloaded_s, max(self._until_s, self.drained_s))
         self._kernel.at_instant(gone_s, Order.STEP_END, self._stopped)
         self._process.stop()
 
@@ -133,6 +134,6 @@ class Runner:
 def runners(context: PoolContext, plans: LoadPlans, told: Told) -> dict[str, Runner]:
     """One for each member of a pool."""
     return {
-        member: Runner(context.kernel, member, process, context.unload_s[member], plans, told)
+        member: Runner(context.kernel, member, process, plans, told)
         for member, process in context.processes.items()
     }

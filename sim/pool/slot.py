@@ -55,14 +55,12 @@ class Slot:
         self,
         kernel: Kernel,
         processes: Mapping[str, ProcessPort],
-        unload_s: Mapping[str, float],
         plans: LoadPlans,
         timing: SlotTiming,
         ended: Callable[[bool], None],
     ) -> None:
         self._kernel = kernel
         self._processes = processes
-        self._unload_s = unload_s
         self._plans = plans
         self._timing = timing
         self._ended = ended
@@ -81,6 +79,7 @@ class Slot:
     def place(self, member: str) -> None:
         """``member`` is there from the start."""
         self._occupant = member
+        self._plans.new_process(member)
         self._processes[member].start()
 
     def swap_to(self, member: str, event: PoolEvent) -> None:
@@ -127,6 +126,7 @@ class Slot:
 
         Returns whether it was resident, and not about to be swapped out.
         """
+        self._plans.new_process(member)
         if self._loading is not None and self._loading[0] == member:
             self._loading[1].lost()
         elif member == self._occupant:
@@ -146,7 +146,7 @@ class Slot:
             return
         self._unloading = True
         self._change.enter("unload_s", self._kernel.now_s)
-        unloaded_s = self._kernel.now_s + self._unload_s[incumbent]
+        unloaded_s = self._kernel.now_s + self._plans.unload_s(incumbent)
         self._kernel.at_instant(unloaded_s, Order.STEP_END, self._unloaded)
         process.stop()
 

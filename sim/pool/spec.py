@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from sim.errors import Fault
 from sim.scenario.fields import (
@@ -154,6 +155,11 @@ class ExclusiveSlot(Pool):
         return True
 
     @property
+    def probes_idle(self) -> bool:
+        """Unless the image has no such probe."""
+        return self.idle_probe == "exact"
+
+    @property
     def router_side(self) -> RouterSide:
         """How the router treats the members."""
         return RouterSide(
@@ -188,7 +194,7 @@ class ExclusiveSlot(Pool):
         """Members whose swaps end at their bound even when nobody has to drain."""
         bound_s = self.swap_bound_s
         bound = f"{bound_s:.4g} s" + (" without one" if self.swap_budget is None else "")
-        found = []
+        found = [*super().doubts(times), *self._means_nothing()]
         for member, its in times.items():
             unloading = {name: each.unload_s for name, each in times.items() if name != member}
             other = min(unloading, key=lambda name: unloading[name], default=None)
@@ -203,9 +209,37 @@ class ExclusiveSlot(Pool):
                     f"{bound} is shorter than {unloading[other]:.4g} s to unload {other} and "
                     f"{its.load_s:.4g} s to load {member}: such a swap always fails"
                 )
+            else:
+                message = self._first_swap_fails(member, times)
             if message:
                 found.append(Fault("pool", 0, 0, "swapBudget", message))
         return found
+
+    def _first_swap_fails(self, member: str, times: Mapping[str, SwapTimes]) -> str:
+        """What is said when only a first unload takes too long; nothing when none does."""
+        bound_s, load_s = self.swap_bound_s, times[member].load_s
+        for other, its in times.items():
+            if other != member and bound_s < its.first_unload_s + load_s:
+                return (
+                    f"{bound_s:.4g} s is shorter than {its.first_unload_s:.4g} s to unload {other} "
+                    f"for the first time and {load_s:.4g} s to load {member}: such a swap fails"
+                )
+        return ""
+
+    def _means_nothing(self) -> Iterator[Fault]:
+        """Times that are given and that nobody looks at."""
+        given = self.model_fields_set
+        if not self.reclaims:
+            for key in sorted({"reclaim_after", "reclaim_poll"} & given):
+                message = "means nothing with swapPolicy sticky: nothing is reclaimed"
+                yield Fault("pool", 0, 0, to_camel(key), message)
+        hold_s = self.swap_budget
+        if self.max_wait is not None and hold_s is not None and self.max_wait >= hold_s:
+            message = f"never reached: swapBudget ends every hold after {hold_s:g} s"
+            yield Fault("pool", 0, 0, "maxWait", message)
+        if not self.probes_idle and "idle_probe_interval" in given:
+            message = "means nothing with idleProbe always-idle: nobody is asked"
+            yield Fault("pool", 0, 0, "idleProbeInterval", message)
 
     @property
     def ready_at_start(self) -> str | None:

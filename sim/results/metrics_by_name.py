@@ -35,6 +35,14 @@ ANSWERS: Final[tuple[Metric, ...]] = (
     Metric(
         "tries", "tries", "none", 0.02, "how often requests that arrived in the window were sent"
     ),
+    Metric(
+        "abandoned_tokens.*",
+        "tokens",
+        "down",
+        0.05,
+        "tokens of prompts and of answers that were computed after the clients of their requests "
+        "had left, requests that arrived in the window; with router.proxy.abandoned: runs-on",
+    ),
     Metric("try_error_ratio", "ratio", "down", 0.0, "rejected and failed tries / tries"),
     Metric(
         "failed_attempts.by_error.*",

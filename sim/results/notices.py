@@ -54,6 +54,7 @@ def notices(
         for notice in (
             _refused(requests, window, summary, tables),
             _gave_up(requests, window, summary, tables),
+            _for_nobody(facts, summary),
             *fell_through_only(facts, tables, requests, summary),
             *of_pools(facts, tables, summary),
             *keyless(facts, tables),
@@ -124,6 +125,17 @@ def _gave_up(
         f"clients gave up on {left} of the {total} requests of the window, {unanswered} before "
         f"their first token{between} and {left - unanswered} after it: percentiles of TTFT cover "
         "only those that got one, figures over completed requests none of them; both flatter"
+    )
+
+
+def _for_nobody(facts: RunFacts, summary: dict[str, Any]) -> str | None:
+    """Work that nobody waited for, beside all that pods have done."""
+    wasted = summary.get("abandoned_tokens")
+    if not wasted:
+        return None
+    return (
+        f"{wasted['prompt']} prompt tokens and {wasted['output']} output tokens were computed for "
+        "clients that had left (abandoned: runs-on); output_tokens_per_s counts them"
     )
 
 

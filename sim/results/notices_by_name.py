@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from sim.request import Outcome
 from sim.results import arrow
 from sim.results.arrow import Mask
@@ -17,6 +19,8 @@ KEYLESS_SHARE: Final = 0.01
 """Share of the placements of a backend without a session key that is worth a warning."""
 MOSTLY_SWAPPING: Final = 0.5
 """Share of the window in swaps that is worth a warning."""
+ENDLESS: Final = 0.1
+"""Share of the window for which a swap has not ended that is worth one."""
 
 
 def listed(counts: Mapping[str, int]) -> str:
@@ -74,6 +78,7 @@ def of_pools(facts: RunFacts, tables: Tables, summary: dict[str, Any]) -> Iterat
                 f"pool {pool}: {swapping:.0%} of the window passed in swaps, "
                 f"{figures['swaps']['total']} of which were completed in it"
             )
+        yield from _endless(facts, columns, pool, window)
         for member, its in figures["members"].items():
             attempts = wanted & columns.pool.equal(pool) & columns.member.equal(member)
             if attempts.any() and its["ready_ratio"] == 0.0:
@@ -84,3 +89,18 @@ def of_pools(facts: RunFacts, tables: Tables, summary: dict[str, Any]) -> Iterat
                     f"pool {pool}: {member} was wanted by {int(attempts.sum())} attempts and was "
                     f"never resident in the window: {why}"
                 )
+
+
+def _endless(facts: RunFacts, columns: PoolColumns, pool: str, window: Window) -> Iterator[str]:
+    """A swap that goes on when the run ends, as one does whose load hangs."""
+    end_s = facts.end_s
+    goes_on = columns.swaps(pool) & np.isnan(columns.end_s)
+    goes_on &= columns.start_s < end_s - ENDLESS * min(window.length_s, end_s)
+    for row in np.flatnonzero(goes_on):
+        member = columns.member.words[columns.member.codes[row]]
+        held = columns.pool.equal(pool) & columns.kind.equal("hold") & np.isnan(columns.end_s)
+        waiting = int(np.count_nonzero(held & columns.member.equal(member)))
+        yield (
+            f"pool {pool}: the swap to {member} that began at {columns.start_s[row]:g} s had not "
+            f"ended when the run did, at {end_s:g} s; {waiting} attempts were held for it"
+        )

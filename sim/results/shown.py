@@ -90,6 +90,8 @@ AFTER_REASONS: Final = (
     Row("goodput, requests/s", "goodput_requests_per_s", 2),
     Row("requests completed", "requests_completed"),
     Row("requests cancelled", "requests_cancelled", unless_zero=True),
+    Row("prompt tokens for nobody", "abandoned_tokens.prompt", unless_zero=True),
+    Row("output tokens for nobody", "abandoned_tokens.output", unless_zero=True),
     Row("requests censored", "requests_censored"),
     Row("requests outside window", "requests_outside_window"),
 )

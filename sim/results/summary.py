@@ -1,12 +1,13 @@
 """The figures of one run, from its tables and facts; ``sim.results.metrics`` defines each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from sim.ports import PodTotals
-from sim.request import DIRECT, Outcome, Status
+from sim.request import DIRECT, Attempt, Outcome, Status
 from sim.results import arrow
 from sim.results.arrow import Mask, Table
 from sim.results.figures import Window, count, ratio, spread
@@ -22,13 +23,18 @@ HOUR_S: Final = 3600.0
 
 
 def summarise(
-    facts: RunFacts, tables: Tables, requests: RequestColumns, closes_session: Mask
+    facts: RunFacts,
+    tables: Tables,
+    requests: RequestColumns,
+    closes_session: Mask,
+    abandoned: Sequence[tuple[Attempt, Attempt]] = (),
 ) -> dict[str, Any]:
     """Every figure of a run, under the keys of ``sim.results.metrics``.
 
     ``requests`` are the columns of ``tables.requests``; ``closes_session`` says
     of each request whether it is the last of a session, which a single-shot one
-    is not. A figure that cannot be known is ``None``.
+    is not. ``abandoned`` are attempts that went on when their clients had left,
+    as they ended and as they stood then. A figure that cannot be known is ``None``.
     """
     window = Window.of(facts)
     here = window.contains(requests.arrival_s)
@@ -55,6 +61,8 @@ def summarise(
         **of_rules(facts, tables, requests, here),
         **of_pools(facts, tables, window),
     }
+    if abandoned:
+        summary["abandoned_tokens"] = _abandoned(abandoned, here)
     if facts.slo_ttft_s is not None or facts.slo_tpot_s is not None:
         attained = _attained(facts, requests)
         samples["slo_attainment"] = _decided(facts, requests, attained, here)
@@ -147,6 +155,15 @@ def _placements(facts: RunFacts, window: Window, placements: Table) -> dict[str,
         "spill_ratio": ratio(spills, total) if facts.has_home else None,
         "migration_ratio": ratio(migrations, total) if facts.has_home else None,
         "pod_requests": {pod: by_pod.get(pod, 0) for pod in facts.pods},
+    }
+
+
+def _abandoned(abandoned: Sequence[tuple[Attempt, Attempt]], here: Mask) -> dict[str, int]:
+    """What was computed for nobody."""
+    ours = [pair for pair in abandoned if here[pair[0].request.request_id]]
+    return {
+        "prompt": sum(ended.computed_tokens - left.computed_tokens for ended, left in ours),
+        "output": sum(ended.emitted_tokens - left.emitted_tokens for ended, left in ours),
     }
 
 

@@ -1,6 +1,7 @@
 """The proxy: takes requests in, tries the backends of their rule in turn, answers."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 
@@ -37,6 +38,11 @@ class Proxy:
     is tried on another of its pods.
     What follows from the end of a response is done at ``Order.RELEASE`` of the
     same instant, when no pod is in the middle of a step.
+
+    One that does not pass on that a client has left (``runs_on``) awaits the
+    response all the same, as LiteLLM does (its issue 37140): to its counts and
+    its pools the attempt is under way. Who is held leaves in any case: nothing
+    has been sent for it.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class Proxy:
         recorder: Recorder,
         budgets: Budgets | None = None,
         quarantine_s: float = 0.0,
+        runs_on: bool = False,
     ) -> None:
         self.name = name
         self._routes = routes
@@ -58,6 +65,8 @@ class Proxy:
         self._recorder = recorder
         self._budgets = budgets
         self._quarantine_s = quarantine_s
+        self._runs_on = runs_on
+        self._abandoned: dict[Attempt, Trip] = {}  # under way for nobody
         self._deadlines = Deadlines(kernel, self._missed)
         self._epoch = 0
         self._policy_holds: dict[Trip, None] = {}
@@ -94,6 +103,8 @@ class Proxy:
         attempt = trip.attempt
         if attempt is None:
             self._let_go(trip)
+        elif attempt.end_s is None and self._runs_on:
+            self._abandon(trip, attempt)
         elif attempt.end_s is None:
             self._hang_up(attempt, Status.CANCELLED, HttpStatus.CLIENT_CLOSED_REQUEST)
             return
@@ -118,20 +129,25 @@ class Proxy:
             trip: Trip | None = request.trip
             if trip is not None and trip.attempt is None:
                 trip.held_until(self._kernel.now_s)
+        for attempt, trip in self._abandoned.items():
+            attempt.emitted_tokens = trip.upstream.pods[attempt.pod_index].given_tokens(attempt)
 
     # -- pods -----------------------------------------------------------------------------
 
     def first_token(self, attempt: Attempt) -> None:
         """A pod reports the first token of an attempt."""
-        trip: Trip = attempt.request.trip
+        trip = self._trip_of(attempt)
         if trip.epoch == self._epoch:
             trip.upstream.first_token(attempt)
 
     def ended(self, attempt: Attempt) -> None:
         """A pod reports the end of an attempt, however it ended."""
-        trip: Trip = attempt.request.trip
+        trip = self._trip_of(attempt)
         if trip.epoch == self._epoch:
             trip.upstream.ended(attempt)
+        if self._abandoned.pop(attempt, None) is not None:
+            self._ended_for_nobody(trip, attempt)
+            return
         if attempt.status != Status.COMPLETED and _may_be_served_elsewhere(attempt):
             self._at_release(partial(self._broke, trip, attempt))
             return
@@ -140,6 +156,31 @@ class Proxy:
         left = attempt.status == Status.CANCELLED
         reason = Answer.CLIENT_CLOSED if left else attempt.end_reason
         self._end(trip, attempt.status, attempt.http_status, reason)
+
+    def _trip_of(self, attempt: Attempt) -> Trip:
+        trip: Trip = self._abandoned.get(attempt) or attempt.request.trip
+        return trip
+
+    def _abandon(self, trip: Trip, attempt: Attempt) -> None:
+        """The client leaves an attempt that goes on; its request keeps it as it stands now."""
+        left = replace(
+            attempt,
+            status=Status.CANCELLED,
+            end_s=self._kernel.now_s,
+            http_status=HttpStatus.CLIENT_CLOSED_REQUEST,
+            emitted_tokens=trip.upstream.pods[attempt.pod_index].given_tokens(attempt),
+        )
+        trip.request.attempts[-1] = left
+        self._abandoned[attempt] = trip
+        self._recorder.abandoned.append((attempt, left))
+
+    def _ended_for_nobody(self, trip: Trip, attempt: Attempt) -> None:
+        """What an end means to pod, pool and payers; there is nobody to try again for."""
+        if trip.epoch == self._epoch:
+            if attempt.status != Status.COMPLETED and _may_be_served_elsewhere(attempt):
+                self._blame(trip.upstream, attempt)
+            self._charge(trip, attempt, attempt.status)
+        self._at_release(partial(self._let_go, trip))
 
     def _at_release(self, callback: Callable[[], None]) -> None:
         self._kernel.at(self._kernel.now_s, Order.RELEASE, callback)
@@ -187,8 +228,7 @@ class Proxy:
         attempt.end_s = self._kernel.now_s
         attempt.http_status = http_status
         attempt.end_reason = reason
-        trip: Trip = attempt.request.trip
-        trip.upstream.pods[attempt.pod_index].cancel(attempt)
+        self._trip_of(attempt).upstream.pods[attempt.pod_index].cancel(attempt)
         self.ended(attempt)
 
     # -- the way through a rule -----------------------------------------------------------
@@ -275,14 +315,17 @@ class Proxy:
         if attempt is None:
             trip.held_until(now_s)
             self._policy_holds.pop(trip, None)
-        elif self._budgets is not None and self._is_charged(trip, status):
-            tokens = request.prompt.tokens + attempt.emitted_tokens
-            self._budgets.charge(request, trip.route.name, tokens, now_s)
+        else:
+            self._charge(trip, attempt, status)
         self._door.answers(request, status, http_status, reason)
 
-    def _is_charged(self, trip: Trip, status: str) -> bool:
-        """Whether its payers pay: for complete answers, in the life of the proxy that sent it."""
-        return status == Status.COMPLETED and trip.epoch == self._epoch
+    def _charge(self, trip: Trip, attempt: Attempt, status: str) -> None:
+        """Its payers pay for a complete answer, in the life of the proxy that sent it."""
+        if self._budgets is None or status != Status.COMPLETED or trip.epoch != self._epoch:
+            return
+        request = trip.request
+        tokens = request.prompt.tokens + attempt.emitted_tokens
+        self._budgets.charge(request, trip.route.name, tokens, self._kernel.now_s)
 
 
 def _may_be_served_elsewhere(attempt: Attempt) -> bool:

@@ -1,14 +1,15 @@
 """What may be simulated and is hardly meant: pools that never swap, requests nobody serves.
 
-Or what is written and changes nothing: an event after the end, a priority that
-no engine looks at. Only what is certain is said here.
+Or what is written and changes nothing: a number that the end of the run cuts
+off, a priority that no engine looks at. Only what is certain is said here.
 """
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from sim.errors import Fault
-from sim.scenario.events import BackendErrors
+from sim.scenario.events import BackendErrors, LoadFailure
 from sim.scenario.inputs import Inputs
 from sim.scenario.matching import backends_of, fits, matches
 from sim.scenario.nodes import Mapping, Path, fault, nearest
@@ -35,6 +36,7 @@ def doubts(scenario: Scenario, root: Mapping, inputs: Inputs) -> list[Fault]:
         *_unlooked_at(scenario),
         *_never_answered(scenario),
         *_too_late(scenario),
+        *_events(scenario),
     ]
     return [fault(nearest(root, path).place, path, message) for path, message in found]
 
@@ -61,6 +63,67 @@ def _unrouted(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             if not _is_routed(scenario, model, headers):
                 path = ("workloads", name, *_key(workload, model))
                 yield path, _no_route(scenario, model)
+
+
+def _too_late(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """What workloads are to send after the end of the window."""
+    end_s = _window_end_s(scenario)
+    over = f"the window is over at {end_s:g} s"
+    for name, workload in scenario.workloads.items():
+        ramp_s = getattr(workload, "ramp", 0.0)
+        if ramp_s > end_s:
+            said = f"agents begin until {ramp_s:g} s, but {over}"
+            yield ("workloads", name, "ramp"), said
+        count, arrivals = getattr(workload, "count", None), getattr(workload, "arrivals", None)
+        if isinstance(count, int) and arrivals is not None and count / arrivals.rate > end_s:
+            last_s = count / arrivals.rate
+            said = f"the last of {count:,} requests comes at about {last_s:,.0f} s, but {over}"
+            yield ("workloads", name, "count"), said
+        rows = getattr(workload, "rows", None) or ()
+        late = sum(row.arrival is not None and row.arrival >= end_s for row in rows)
+        if late:
+            said = f"{late} of {len(rows)} come later than is measured: {over}"
+            yield ("workloads", name, "rows"), said
+
+
+def _events(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Events that have no effect, or not as long as they say."""
+    end_s = inf if scenario.window.drain else _window_end_s(scenario)
+    leads = set(reachable(scenario))
+    for index, event in enumerate(scenario.events):
+        path: Path = ("events", index)
+        duration_s = getattr(event, "duration", None)
+        backend = getattr(event, "backend", None)
+        if backend is not None and backend not in leads:
+            yield (*path, "backend"), f"nothing leads to {backend!r}: the event has no effect"
+        elif (limit_s := _fails_before(scenario, event)) is not None:
+            yield (*path, "after"), f"its limit ends each load of {backend} after {limit_s:g} s"
+        elif event.at >= end_s:
+            yield (*path, "at"), f"comes after the end of the window at {end_s:g} s"
+        elif duration_s is not None and event.at + duration_s > end_s:
+            said = f"lasts to the end of the window at {end_s:g} s, not until"
+            yield (*path, "for"), f"{said} {event.at + duration_s:g} s"
+
+
+def _fails_before(scenario: Scenario, event: Any) -> float | None:
+    """When a load that is to fail has failed already, at the limit of its pool or member."""
+    if not isinstance(event, LoadFailure) or event.after is None:
+        return None
+    for pool in scenario.pools.values():
+        if event.backend in pool.members:
+            limits = (
+                pool.members[event.backend].load_limit,
+                getattr(pool, "health_check_timeout", None),
+            )
+            limit_s = min((each for each in limits if each is not None), default=inf)
+            return limit_s if limit_s < event.after else None
+    return None
+
+
+def _window_end_s(scenario: Scenario) -> float:
+    """Infinite for a run to the end of its workloads."""
+    window = scenario.window
+    return inf if window.measure is None else window.warmup + window.measure
 
 
 def _is_routed(scenario: Scenario, model: str, headers: dict[str, str]) -> bool:
@@ -167,9 +230,10 @@ def _unsent_headers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 def _unlooked_at(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Settings that nothing looks at: priorities under fcfs, IfIdle without a pool."""
     engines = [scenario.engines[scenario.backends[name].engine] for name in reachable(scenario)]
-    if all(getattr(engine, "scheduling_policy", None) == "fcfs" for engine in engines):
+    if all(getattr(engine, "scheduling_policy", None) != "priority" for engine in engines):
         for name, workload in scenario.workloads.items():
-            if getattr(workload, "priority", 0):
+            rows = getattr(workload, "rows", None) or ()
+            if getattr(workload, "priority", 0) or any(row.priority for row in rows):
                 message = "changes nothing: no engine has schedulingPolicy: priority"
                 yield ("workloads", name, "priority"), message
     pooled = {member for pool in scenario.pools.values() for member in pool.members}
@@ -191,18 +255,6 @@ def _never_answered(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             statuses = ", ".join(map(str, retry.on))
             message = f"no try is repeated: the router never answers {statuses}; 502 or 503 it does"
             yield ("workloads", name, "retry", "on"), message
-
-
-def _too_late(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """Events after the end of a run that ends at a certain time."""
-    window = scenario.window
-    if window.measure is None or window.drain:
-        return
-    end_s = window.warmup + window.measure
-    for index, event in enumerate(scenario.events):
-        if event.at >= end_s:
-            message = f"never happens: the run ends at {end_s:g} s"
-            yield ("events", index, "at"), message
 
 
 def _is_known(router: Router, model: str) -> bool:

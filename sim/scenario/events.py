@@ -1,10 +1,12 @@
 """What happens to the cluster while it serves: one entry of ``events`` per incident."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
 from sim.scenario.fields import Duration, Model, Name, PositiveDuration, whole
+
+MAX_LOADS: Final = 1_000_000
 
 
 class PodLost(Model):
@@ -54,12 +56,33 @@ class LoadFailure(Model):
     kind: Literal["load-failure"]
     at: Duration = Field(description="When; loads that begin then or later are meant.")
     backend: Name = Field(description="The member.")
-    after: Duration = Field(
-        default=0.0, description="How long after its begin a load fails; 0 is a refused one."
+    after: Duration | None = Field(
+        default=0.0,
+        description="How long after its begin a load fails, which is not ready until then; 0 is a "
+        "refused one, null one that hangs until somebody gives it up.",
     )
-    loads: Annotated[int, whole(1, 1_000_000)] = Field(default=1, description="How many fail.")
+    loads: Annotated[int, whole(1, MAX_LOADS)] | None = Field(
+        default=1, description="How many fail; null for all that follow."
+    )
+
+
+class ProbeFailure(Model):
+    """A probe of a member of a pool does not answer.
+
+    Without its readiness probe a load does not come to an end, without its idle
+    probe the member counts as busy: it is not drained, nor reclaimed.
+    """
+
+    kind: Literal["probe-failure"]
+    at: Duration = Field(description="When.")
+    backend: Name = Field(description="The member.")
+    probe: Literal["readiness", "idle"] = Field(description="Which one.")
+    duration: PositiveDuration | None = Field(
+        default=None, alias="for", description="How long; to the end of the run when missing."
+    )
 
 
 Event: TypeAlias = Annotated[
-    PodLost | BackendErrors | ProxyRestart | LoadFailure, Field(discriminator="kind")
+    PodLost | BackendErrors | ProxyRestart | LoadFailure | ProbeFailure,
+    Field(discriminator="kind"),
 ]

@@ -27,6 +27,11 @@ def strangers(initial: Iterable[str], members: Collection[str]) -> Iterator[Prob
         yield "initial", f"must be members ({named}); got {', '.join(map(repr, unknown))}"
 
 
+def never_loaded(limit_s: float, load_s: float) -> str:
+    """What is said of a limit that ends every load."""
+    return f"{limit_s:.4g} s is shorter than the load of {load_s:.4g} s, which fails every time"
+
+
 @dataclass(frozen=True)
 class RouterSide:
     """What a router does with members of a pool in its own way.
@@ -63,6 +68,11 @@ class Pool(Model):
         return False
 
     @property
+    def probes_idle(self) -> bool:
+        """Whether it asks its members whether anybody is in them, and does not only count."""
+        return False
+
+    @property
     def samples_for_ever(self) -> bool:
         """Whether one event of its own is always pending: a look at its members now and then."""
         return False
@@ -89,4 +99,13 @@ class Pool(Model):
 
         The path of each is a key of the pool.
         """
-        return []
+        found = []
+        for name, its in times.items():
+            swap, limit_s = self.members[name].swap, self.members[name].load_limit
+            if limit_s is not None and limit_s < its.load_s:
+                found.append(("loadLimit", name, never_loaded(limit_s, its.load_s)))
+            if swap is not None and swap.disk is not None and swap.disk > its.bytes_per_s:
+                rate = f"{its.bytes_per_s / 1e9:.3g} GB/s"
+                message = f"weights are taken in at {rate} (loader, hostToDevice, host), not faster"
+                found.append(("swap.disk", name, message))
+        return [Fault("pool", 0, 0, f"members.{name}.{key}", said) for key, name, said in found]

@@ -115,6 +115,13 @@ class ProxySettings(Model):
         "times out without a first token, or is answered 500 or more, before the next backend of "
         "its rule. 0 as in LLMKube and by default in vLLM's production stack, whose key it is.",
     )
+    abandoned: Literal["aborted", "runs-on"] = Field(
+        default="aborted",
+        description="What becomes in the engine of a request whose client has left. aborted: the "
+        "proxy hangs up, and the engine stops at the end of its step. runs-on: the proxy tells "
+        "nobody and the engine computes it to its end for nobody; until then it is in flight for "
+        "the proxy and for the pool of its member.",
+    )
 
 
 class Budget(Model):

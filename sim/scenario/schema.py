@@ -71,6 +71,11 @@ class Window(Model):
     )
 
     @rule
+    def _ends_before_the_workload(self) -> Iterator[Problem]:
+        if self.drain is False and self.measure is None:
+            yield "drain", "false means nothing without measure: the run goes to the last end"
+
+    @rule
     def _within_limits(self) -> Iterator[Problem]:
         end_s = self.warmup + (self.measure or 0.0)
         if end_s > MAX_DURATION_S:

@@ -57,7 +57,7 @@ class Constants:
         """Settings of ``Swap`` that say nothing about this method."""
         reading = () if self.disk < inf else ("disk", "loader")
         compiling = () if self.compile_s else ("compile_cache", "compile", "graphs")
-        return (*reading, *compiling)
+        return (*reading, *compiling, *(() if self.copies_back else ("pinning",)))
 
 
 METHODS: Final[Mapping[Method, Constants]] = {
@@ -91,9 +91,10 @@ class Swap(Model):
 
     method: Method = Field(
         description="vllm-sleep-1: the weights wait in host memory, unloading and loading copy "
-        "them. vllm-sleep-2: the process waits, loading reads the weights again. vllm-cold: a new "
-        "process, which reads weights, compiles and captures CUDA graphs. llamacpp: a new process "
-        "of llama-server, which only reads.",
+        "them, and the first unload of a process pins that memory before. vllm-sleep-2: the "
+        "process waits, loading reads the weights again. vllm-cold: a new process, which reads "
+        "weights, compiles and captures CUDA graphs. llamacpp: a new process of llama-server, "
+        "which only reads.",
     )
     disk: ByteRate | None = Field(
         default=None,
@@ -116,6 +117,11 @@ class Swap(Model):
         default=None,
         description="Bandwidth from host memory to all GPUs together; when missing two times "
         "hostToDevice.",
+    )
+    pinning: ByteRate | None = Field(
+        default=None,
+        description="Bandwidth at which each GPU's process pins host memory for its copy of the "
+        "weights, once, in its first sleep; 2.76GB/s when missing. For vllm-sleep-1.",
     )
     compile_cache: bool | None = Field(
         default=None,
@@ -163,8 +169,8 @@ class LoadFailure(Model):
     probability: Probability = Field(description="Share of the loads that fail.")
     after: FailureTime | None = Field(
         default=None,
-        description="Time from the beginning of a load to its failure; its end when missing or "
-        "later.",
+        description="Time from the beginning of a load to its failure, until which it is not "
+        "ready; its end when missing.",
     )
 
 

@@ -5,7 +5,9 @@ on who runs and is no part of this. A load is
 
     init + bytes / min(disk, loader, hostToDevice x GPUs, host) + compile + graphs + warm-up
 
-with the bytes of the weights on all GPUs of the pod. Whatever the method, the
+with the bytes of the weights on all GPUs of the pod. An unload by vLLM's sleep
+of level 1 copies them to the host; the first of a process pins the memory for
+that before, which takes far longer than the copy. Whatever the method, the
 KV cache and with it the prefix cache are empty afterwards: vLLM's sleep drops
 them on both levels (vLLM's documentation of sleep mode), a process that ends
 loses them. What a swap costs beyond these times is the prefill of every
@@ -29,6 +31,13 @@ LINK_REACHED: Final = 0.7
 
 LINKS_PER_HOST: Final = 2.0
 """Links that a host keeps busy: to four A100, 236 GB take 5.3 s, which is 44 GB/s together."""
+
+PINNING: Final = 2.76e9
+"""Bytes of host memory that a process pins in a second: 32 MB in 11.6 ms (dask-cuda issue 106)."""
+
+PINNED_PER_BYTE: Final = 4.0 / 3.0
+"""Bytes pinned for each that is kept: PyTorch takes the next power of two for each tensor, which
+is a third more for sizes that lie evenly between two of them (22 GiB for 16.4 GB of Qwen3-8B)."""
 
 UNCACHED_COMPILE_S: Final = 30.0
 """What compiling takes longer without a cache."""
@@ -54,12 +63,21 @@ class LoadParts:
 class SwapTimes:
     """Seconds that a member takes to unload once it is drained, and to load until it is ready.
 
-    ``parts`` is None where the time to load was given.
+    ``parts`` is None where the time to load was given. The first unload of a process
+    takes ``pinning_s`` longer than the later ones. ``bytes_per_s`` is how fast weights
+    are taken in, infinite where nobody says.
     """
 
     unload_s: float
     load_s: float
     parts: LoadParts | None = None
+    pinning_s: float = 0.0
+    bytes_per_s: float = inf
+
+    @property
+    def first_unload_s(self) -> float:
+        """How long the first unload of a process takes."""
+        return self.unload_s + self.pinning_s
 
 
 def swap_times(member: Member, engine: Engine) -> SwapTimes:
@@ -88,7 +106,21 @@ def swap_times(member: Member, engine: Engine) -> SwapTimes:
         graphs_s=_given(swap.graphs, constants.graphs_s),
         warm_up_s=_given(swap.warm_up, constants.warm_up_s),
     )
-    return SwapTimes(_given(member.unload, unload_s), parts.total_s, parts)
+    taken = min(swap.loader or constants.loader, copying)
+    if member.unload is not None:
+        return SwapTimes(member.unload, parts.total_s, parts, bytes_per_s=taken)
+    return SwapTimes(unload_s, parts.total_s, parts, _pinning_s(swap, engine, weights), taken)
+
+
+def _pinning_s(swap: Swap, engine: Engine, weights: float) -> float:
+    """Before its first copy to the host each GPU's process pins memory for it (vLLM pull 58066).
+
+    What is free after a wake stays pinned: PyTorch keeps it for the next sleep.
+    """
+    if not swap.constants.copies_back:
+        return 0.0
+    rate = (swap.pinning or PINNING) * engine.tensor_parallel
+    return PINNED_PER_BYTE * weights / rate
 
 
 def _compile_s(swap: Swap) -> float:

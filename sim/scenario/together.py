@@ -8,7 +8,7 @@ from typing import Any
 from sim.errors import Fault
 from sim.scenario.checks import member_references
 from sim.scenario.engine import Engine
-from sim.scenario.events import Event, LoadFailure, PodLost, ProxyRestart
+from sim.scenario.events import Event, LoadFailure, PodLost, ProbeFailure, ProxyRestart
 from sim.scenario.nodes import Mapping, Path, at, entries, fault, is_null, nearest
 from sim.scenario.pool import Pool
 from sim.scenario.routing import Rule
@@ -158,14 +158,14 @@ def _events(scenario: Scenario, root: Mapping) -> Iterator[tuple[Path, str]]:
         if isinstance(event, ProxyRestart):
             continue
         path: Path = ("events", index)
-        for check in (_loads_nothing, _loses_nothing, _is_lost_for_a_time):
+        for check in (_loads_nothing, _loses_nothing, _is_lost_for_a_time, _is_not_asked):
             for key, message in known(check(event, scenario, members)):
                 yield (*path, key), message
 
 
 def _loads_nothing(event: Event, scenario: Scenario, members: Collection[str]) -> Iterator[Problem]:
     known_others = scenario.backends.keys() - members
-    if isinstance(event, LoadFailure) and event.backend in known_others:
+    if isinstance(event, LoadFailure | ProbeFailure) and event.backend in known_others:
         yield "backend", "must be a member of a pool: nothing else is loaded"
 
 
@@ -181,6 +181,14 @@ def _is_lost_for_a_time(
 ) -> Iterator[Problem]:
     if isinstance(event, PodLost) and event.backend in members and event.gives("duration"):
         yield "for", "not for a member of a pool, which is loaded when wanted"
+
+
+def _is_not_asked(event: Event, scenario: Scenario, members: Collection[str]) -> Iterator[Problem]:
+    if not isinstance(event, ProbeFailure) or event.probe != "idle":
+        return
+    for pool, name in _pooled(scenario):
+        if name == event.backend and not scenario.pools[pool].probes_idle:
+            yield "probe", f"pool {pool!r} does not ask its members whether they are idle"
 
 
 def _models(scenario: Scenario, served: Sequence[str]) -> Iterator[tuple[Path, str]]:

@@ -203,6 +203,9 @@ class Validator:
 
     def _workload(self, node: Node, path: Path) -> Checked[Any]:
         checked = self._spec(node, path, self._registry.workloads)
+        if checked.value is not None and not checked.faults:
+            doubted: tuple[Fault, ...] = getattr(checked.value, "doubts", tuple)()
+            checked.warnings += [_placed(each, node, path) for each in doubted]
         for name in _files(checked.value):
             try:
                 self.file_hashes[name] = content_hash(self._directory / name)

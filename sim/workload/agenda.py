@@ -28,6 +28,10 @@ class Agenda(Generic[Item]):
         self._arrivals_s = iter(sorted(arrival_s for arrival_s, _, _ in self._due))
         heapify(self._due)
 
+    def counts(self) -> dict[str, int]:
+        """What has not been due when the run is over, if anything."""
+        return {"rows_after_the_end": len(self._due)} if self._due else {}
+
     def start(self) -> None:
         """Schedule the first arrival."""
         self._await_arrival()

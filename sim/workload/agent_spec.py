@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, model_validator
 
+from sim.errors import Fault
 from sim.scenario.fields import (
     Duration,
     Model,
@@ -106,6 +107,29 @@ class AgentsSpec(ClientSpec):
     def _ends_in_time(self) -> Iterator[Problem]:
         if self.turns.typical > MAX_TURNS:
             yield "turns", f"a session has at most 10k turns; got {self.turns.typical:,.0f}"
+
+    def doubts(self) -> list[Fault]:
+        """Lengths and times that another setting cuts in most sessions."""
+        limit, shared = self.prompt_limit, self.shared_prefix.tokens
+        cut = f"more than half of its draws are longer than the longest prompt, {limit:,} tokens"
+        first = [("freshPrompt", self.fresh_prompt)] if self.fresh_share > 0 else []
+        first += [("resumedPrompt", self.resumed_prompt)] if self.fresh_share < 1 else []
+        found = [
+            (key, f"{cut} (maxContext), and cut to it")
+            for key, length in first
+            if length.median_draw > limit
+        ]
+        found += [
+            (key, f"more than half of its draws are shorter than sharedPrefix, {shared:,} tokens")
+            for key, length in first
+            if length.median_draw < shared
+        ]
+        compacted = self.compaction.prompt.median_draw
+        if self.at_context_limit == "compact" and compacted > limit:
+            found.append(("compaction.prompt", f"{cut}, at which it is compacted again"))
+        if self.think_cap is not None and self.think.least_s > self.think_cap:
+            found.append(("thinkCap", "shorter than every think: each lasts for thinkCap"))
+        return [*super().doubts(), *(Fault("workload", 0, 0, key, said) for key, said in found)]
 
     @property
     def prompt_limit(self) -> int:

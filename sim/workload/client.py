@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from pydantic import Field
 
+from sim.errors import Fault
 from sim.kernel import Order
 from sim.ports import WorkloadContext
 from sim.request import Request
@@ -53,8 +54,8 @@ class ClientSpec(Model):
     client_timeout: PositiveDuration | None = Field(
         default=None,
         description="A client gives up a try whose answer is not complete so long after it was "
-        "sent, and goes on to the next of fallbackModels or leaves; it waits for ever when "
-        "missing.",
+        "sent, and tries again with retry.onTimeout, goes on to the next of fallbackModels or "
+        "leaves; it waits for ever when missing.",
     )
     patience: PositiveDuration | None = Field(
         default=None,
@@ -75,6 +76,19 @@ class ClientSpec(Model):
         if self.fallback_models and self.gives("direct"):
             said = "not with direct: beside the router there is one backend, whatever the model"
             yield "fallbackModels", said
+
+    @rule
+    def _retries_what_can_happen(self) -> Iterator[Problem]:
+        if self.retry is not None and self.retry.on_timeout and not self.gives("client_timeout"):
+            yield "retry.onTimeout", "needs clientTimeout: without it no try runs out of time"
+
+    def doubts(self) -> list[Fault]:
+        """What is possible and hardly meant; the path of each is a key of the workload."""
+        timeout, patience = self.client_timeout, self.patience
+        if timeout is None or patience is None or timeout < patience:
+            return []
+        message = f"never runs out: patience ends before, after {patience:g} s"
+        return [Fault("workload", 0, 0, "clientTimeout", message)]
 
     def asks_for(self) -> tuple[str, ...]:
         """Models that its requests are for, as far as the scenario says it; "" for any."""

@@ -57,6 +57,11 @@ class UniformCount(Model):
         """A number that draws come near: the largest."""
         return self.max
 
+    @property
+    def median_draw(self) -> float:
+        """Half the draws are above it."""
+        return (self.min + self.max) / 2.0
+
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
         return generator.integers(self.min, self.max, size, endpoint=True)
@@ -80,11 +85,26 @@ class LognormalCount(Model):
     def _ordered(self) -> Iterator[Problem]:
         yield from _in_order(self.min, self.max)
 
+    @rule
+    def _draws_something(self) -> Iterator[Problem]:
+        middle = self.shift + math.exp(_log_mean(self.mu, self.median))
+        for key, cut in (("min", middle < self.min), ("max", middle > self.max)):
+            if cut and key in self.model_fields_set:
+                limit = getattr(self, key)
+                said = (
+                    f"half of all draws lie beyond it, about {middle:,.0f}, and would be {limit:,}"
+                )
+                yield key, said
+
     @property
     def typical(self) -> float:
         """A number that half the draws are above: the median."""
-        median = self.shift + math.exp(_log_mean(self.mu, self.median))
-        return float(min(max(median, self.min), self.max))
+        return float(self.shift + math.exp(_log_mean(self.mu, self.median)))
+
+    @property
+    def median_draw(self) -> float:
+        """Half the draws are above it."""
+        return self.typical
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
@@ -102,6 +122,11 @@ class GeometricCount(Model):
     def typical(self) -> float:
         """A number that draws are often above: the mean."""
         return float(self.mean)
+
+    @property
+    def median_draw(self) -> float:
+        """Half the draws are above it, nearly."""
+        return float(self.mean) * math.log(2.0)
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
@@ -124,6 +149,11 @@ class CountForms(Model):
     def typical(self) -> float:
         """A number that draws are often near: what a limit of the field is held against."""
         return self.constant if self.constant is not None else self._form().typical
+
+    @property
+    def median_draw(self) -> float:
+        """Half the draws are above it, nearly; all of them if there is but one number."""
+        return self.constant if self.constant is not None else self._form().median_draw
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers, at least 1 each."""
@@ -235,6 +265,15 @@ class DelayForms(Model):
     def _mixes_something(self) -> Iterator[Problem]:
         if self.mixture == ():
             yield "mixture", "needs at least one part"
+
+    @property
+    def least_s(self) -> float:
+        """No draw is below it."""
+        if self.mixture is not None:
+            return min(part.delay.least_s for part in self.mixture)
+        if self.constant is not None:
+            return self.constant
+        return self.uniform.min if self.uniform is not None else 0.0
 
     def draw(self, generator: np.random.Generator, size: int, cap_s: float | None = None) -> Delays:
         """``size`` independent delays in seconds, at most ``cap_s``, rounded to 1 µs."""

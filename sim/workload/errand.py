@@ -1,8 +1,9 @@
 """A client that does not take the first failure for an answer: retries and fallbacks.
 
 Three clocks run. ``clientTimeout`` is that of one try: when it runs out, the
-client hangs up and asks for the next of its models, or leaves if there is none;
-it cannot tell whether the server was busy or about to answer. ``patience`` is
+client hangs up and tries again (``retry.onTimeout``), asks for the next of its
+models, or leaves if there is none; it cannot tell whether the server was busy
+or about to answer. ``patience`` is
 that of the user, from the first try on: when it runs out all is over, be a try
 under way or not. In between a client waits for its next try, as ``Retries`` says.
 """
@@ -66,25 +67,31 @@ class Errand:
         """Try ``number`` has taken too long, if it is still under way."""
         request = self._request
         if request.end_s is None and request.tries == number and not self._waits:
-            model = next(self._models, None)
-            if model is not None:
-                request.on_end = partial(self._try_again, model, 0.0)
+            retries = self._habits.retries
+            again = retries is not None and retries.on_timeout
+            request.on_end = partial(self._go_on, again)
             self._habits.context.proxy.cancel(request)
 
     def _answered(self, request: Request) -> None:
         """A try has been answered, or the user has left."""
         if request.status in (Status.REJECTED, Status.FAILED):
             retries = self._habits.retries
-            if retries and self._retried < retries.max and retries.wants(request):
-                wait_s = retries.wait_s(self._retried, request.retry_after_s, self._draw())
-                self._retried += 1
-                self._try_again(request.model, wait_s, request)
-                return
-            model = next(self._models, None)
-            if model is not None:
-                self._try_again(model, 0.0, request)
-                return
-        if self._on_end is not None:
+            self._go_on(retries is not None and retries.wants(request), request)
+        elif self._on_end is not None:
+            self._on_end(request)
+
+    def _go_on(self, again: bool, request: Request) -> None:
+        """A try was in vain: try ``again`` as long as that is allowed, then other models."""
+        retries = self._habits.retries
+        if retries and again and self._retried < retries.max:
+            wait_s = retries.wait_s(self._retried, request.retry_after_s, self._draw())
+            self._retried += 1
+            self._try_again(request.model, wait_s, request)
+            return
+        model = next(self._models, None)
+        if model is not None:
+            self._try_again(model, 0.0, request)
+        elif self._on_end is not None:
             self._on_end(request)
 
     def _try_again(self, model: str, wait_s: float, request: Request) -> None:

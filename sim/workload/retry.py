@@ -51,6 +51,11 @@ class Retries(Model):
         description="Try again as well when the connection was refused, or broke before the "
         "answer was complete.",
     )
+    on_timeout: bool = Field(
+        default=False,
+        description="Try again as well when clientTimeout has run out; what becomes of the try "
+        "before is router.proxy.abandoned.",
+    )
     max: Annotated[int, whole(1, 100)] = Field(
         default=3, description="The most retries of one request."
     )
@@ -61,8 +66,8 @@ class Retries(Model):
 
     @rule
     def _happen(self) -> Iterator[Problem]:
-        if not self.on and not self.on_connection_error:
-            yield "on", "empty: give statuses, or onConnectionError: true"
+        if not (self.on or self.on_connection_error or self.on_timeout):
+            yield "on", "empty: give statuses, onConnectionError: true or onTimeout: true"
 
     def wants(self, request: Request) -> bool:
         """Whether the error that ``request`` was answered with may pass."""

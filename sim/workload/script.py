@@ -193,9 +193,10 @@ class Script:
 
     def counts(self) -> dict[str, int]:
         """Rows that had to be sorted, rows never sent because the one before was not completed, and
-        later turns that come at their times whether the one before has ended or not.
+        later turns that come at their times whether the one before has ended or not, and
+        rows whose time had not come when the run ended.
         """
-        return self._counts
+        return self._counts | self._agenda.counts()
 
     def _turns(self, rows: Sequence[Row], sessions: dict[str, list[int]]) -> list[Turn]:
         name = self._context.name

@@ -136,8 +136,10 @@ class Trace:
             self._context.finished()
 
     def counts(self) -> dict[str, int]:
-        """Requests that were not sent because one that they wait for was not completed."""
-        return {"rows_not_sent": self._not_sent}
+        """Requests that were not sent because one that they wait for was not completed, and those
+        whose time had not come when the run ended.
+        """
+        return {"rows_not_sent": self._not_sent, **self._agenda.counts()}
 
     def _send(self, sending: Sending) -> None:
         line = sending.line

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import InvariantError
+from sim.errors import InvariantError, ScenarioError
 from sim.pod.pod import Pod
 from tests.cluster.scenarios import ask, fleet, pooled
 
@@ -83,12 +83,18 @@ def test_a_lost_request_does_not_hang_a_drained_window(monkeypatch: pytest.Monke
         sim.run(script(ROWS, measure="1s", drain=True))
 
 
-def test_a_lost_request_does_not_hang_a_run_that_need_not_drain(
+def test_a_lost_request_does_not_hang_a_run_to_the_end_of_its_workload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without ``measure`` a run goes on until its workload has finished, drained or not."""
+    """Without ``measure`` a run goes on until its workload has finished, and this never does."""
     monkeypatch.setattr(Pod, "submit", lambda self, attempt: None)
     with pytest.raises(InvariantError, match=r"nothing is left to happen.*4 requests"):
+        sim.run(script(ROWS))
+
+
+def test_a_run_without_a_window_cannot_stop_short_of_its_last_answer() -> None:
+    """drain: false was taken without measure, and the run went to its end all the same."""
+    with pytest.raises(ScenarioError, match="false means nothing without measure"):
         sim.run(script(ROWS, drain=False))
 
 

@@ -213,3 +213,84 @@ def test_a_member_whose_requests_have_failed_is_idle(
     assert ran.requests[0]["http_status"] != 200
     assert ran.rows("skip") == []
     assert ran.swaps == [("a", "b", 2, 32, "completed")]
+
+
+# -- what never ends -----------------------------------------------------------------------
+
+
+def asked_twice(*events: dict[str, Any], measure: float | None = 600, **pool: Any) -> Ran:
+    """A is there; B is asked for at 20 and at 400 s."""
+    scenario = pooled(
+        {"a": 10, "b": 10},
+        ask("b", 20, 1),
+        ask("b", 400, 1),
+        events=events,
+        window={} if measure is None else {"measure": measure},
+        initial="a",
+        **pool,
+    )
+    return Ran(scenario)
+
+
+def told(ran: Ran) -> list[tuple[float, int | None]]:
+    """When each request was over and how; infinite while it is held."""
+    return [(row["end_s"], row["http_status"]) for row in ran.requests]
+
+
+IDLE_NEVER: dict[str, Any] = {"at": 0, "kind": "probe-failure", "backend": "a", "probe": "idle"}
+HANGS: dict[str, Any] = {"at": 0, "kind": "load-failure", "backend": "b", "after": None}
+
+
+def test_an_idle_probe_that_never_answers() -> None:
+    """LLMKube pull 1485: the request is held for exactly 300 s and gets 503, A stays.
+
+    The second one is held when the run ends, which nobody would be told of.
+    """
+    ran = asked_twice(IDLE_NEVER, swapBudget=300)
+    assert told(ran)[0] == (320, 503)
+    assert ran.requests[1]["status"] == "in_flight"
+    assert [swap[4] for swap in ran.swaps] == ["deadline", None]
+    assert (
+        "pool desk: the swap to b that began at 400 s had not ended when the run did, at 600 s; "
+        "1 attempts were held for it"
+    ) in ran.result.warnings
+
+
+def test_an_idle_probe_that_answers_after_a_while() -> None:
+    """The spell would last for ever, or not at all."""
+    ran = asked_twice({**IDLE_NEVER, "for": 100}, swapBudget=300)
+    assert ran.requests[0]["dispatch_s"] == 110
+
+
+def test_a_run_to_its_end_ends_though_a_load_hangs() -> None:
+    """Without measure and without a budget the run would go on for ever, or end as a bug."""
+    router = {"proxy": {"responseHeaderTimeout": None}}
+    ran = asked_twice({**HANGS, "loads": 2}, measure=None, swapBudget=None, router=router)
+    assert told(ran) == [(260, 503), (640, 503)]
+
+
+def test_a_load_that_hangs_once_is_followed_by_one_that_does_not() -> None:
+    """All loads of the member would hang."""
+    ran = asked_twice(HANGS, swapBudget=100)
+    assert told(ran)[0] == (120, 503)
+    assert ran.requests[1]["dispatch_s"] == 410
+
+
+def test_a_run_says_what_was_to_happen_and_did_not() -> None:
+    """The run ends with its workload: an event after that, and failures that no load came to."""
+    ran = asked_twice(
+        {"at": 0, "kind": "load-failure", "backend": "b", "after": 1, "loads": 5},
+        {"at": 500, "kind": "proxy-restart"},
+        measure=None,
+    )
+    assert [told for told in ran.result.warnings if "load-failure" in told or "proxy" in told] == [
+        "proxy-restart at 500 s did not happen: the run ended at 401 s",
+        "load-failure of b at 0 s: 2 of the 5 loads that were to fail began",
+    ]
+
+
+def test_all_loads_fail_that_follow() -> None:
+    """loads: null would be one, or be told as loads that did not come."""
+    ran = asked_twice({**HANGS, "after": 1, "loads": None})
+    assert told(ran) == [(21, 502), (401, 502)]
+    assert not [said for said in ran.result.warnings if "load-failure" in said]

@@ -31,6 +31,7 @@ class Pod:
         self.name = name
         self.ready = False
         self.loading = False
+        self.silent_until_s = {"readiness": 0.0, "idle": 0.0}
         self.log: list[tuple[float, str]] = []
         self._desk = desk
         self._kernel = desk.kernel
@@ -228,6 +229,7 @@ class Desk:
         members: dict[str, dict[str, Any]] | None = None,
         failures: Sequence[tuple[str, float]] = (),
         kind: str = "model-pool",
+        pinning_s: dict[str, float] | None = None,
         **options: Any,
     ) -> None:
         family = load().pools[kind]
@@ -253,6 +255,7 @@ class Desk:
             header_timeout_s=header_timeout_s,
             resident_bytes=spec.resident_bytes({}),
             contexts=spec.contexts({}),
+            pinning_s=pinning_s or {},
         )
         self.pool = family.implementation("desk", spec, self.context)
         for name, after_s in failures:

@@ -537,7 +537,7 @@ class Reference:
         lasts = self.times[self.goal][0]
         self.load_ok = not self.failures[self.goal]
         if not self.load_ok:
-            lasts = min(lasts, self.failures[self.goal].pop(0))
+            lasts = self.failures[self.goal].pop(0)
         self.load_end = self.now + lasts
 
     def stop_moving(self) -> None:

@@ -1,5 +1,7 @@
 """llama-swap's scheduler: groups, coalescing, limits, idle members."""
 
+from math import inf
+
 import pytest
 
 from sim.pool.matrix import Matrix
@@ -211,6 +213,42 @@ def test_inc51_a_failed_load_is_tried_again_when_somebody_asks() -> None:
     served = patient.ask(0, "a")
     patient.run(100)
     assert served.told == ("served", 22)
+
+
+def test_idle_time_counts_from_the_end_of_an_answer() -> None:
+    """llama-swap issue 25: a model was unloaded in the middle of, or right after, a long answer.
+
+    By hand: an answer from 5 to 35 s; another 9 s later, without a load; unloaded at 55 s.
+    """
+    one = desk(initial=("a",), globalTTL=10)
+    one.ask(5, "a", service_s=30)
+    follows = one.ask(44, "a", service_s=1)
+    late = one.ask(60, "a", service_s=1)
+    one.run(100)
+    assert follows.log[-1][1:] == ("granted", 44)
+    assert (55, "stop") in one.pods["a"].log
+    assert late.log[-1][1:] == ("granted", 70)
+
+
+def test_a_load_that_hangs_fails_at_the_health_check() -> None:
+    """healthCheckTimeout: its pod would be loading for ever, and all for it be held."""
+    one = desk(failures=[("a", inf)], healthCheckTimeout=40)
+    first, again = one.ask(0, "a"), one.ask(100, "a")
+    one.run(200)
+    assert first.told == (PoolError.SWAP_FAILED, 40)
+    assert again.log[-1][1] == "granted"
+
+
+def test_a_health_endpoint_that_does_not_answer_fails_a_load_that_is_over() -> None:
+    """llama-swap pull 1131: a server that listens elsewhere never becomes ready.
+
+    The model stays in loading until healthCheckTimeout, though it has loaded long before.
+    """
+    one = desk(healthCheckTimeout=40)
+    one.pods["a"].silent_until_s["readiness"] = inf
+    client = one.ask(0, "a")
+    one.run(200)
+    assert client.told == (PoolError.SWAP_FAILED, 40)
 
 
 def test_inc52_a_request_while_the_member_unloads_is_served_after_a_reload() -> None:

@@ -1,5 +1,7 @@
 """Ollama's scheduler: memory, one load at a time, keep-alive, the queue."""
 
+from math import inf
+
 import pytest
 
 from sim.request import PoolError
@@ -304,12 +306,24 @@ def test_the_requester_of_a_load_that_failed_is_told_and_the_next_one_tries() ->
     assert [swap[3:] for swap in one.swaps] == [(4, "error"), (14, "completed")]
 
 
-def test_a_load_longer_than_its_limit_fails() -> None:
-    """A load of ten minutes would succeed."""
-    one = desk({"a": (600.0, 0.0)}, sizes={"a": 10})
+def test_a_load_that_makes_no_progress_fails_one_that_takes_long_does_not() -> None:
+    """OLLAMA_LOAD_TIMEOUT is about stalls: each step of progress starts its clock again.
+
+    A load of ten minutes was cut at five although it went on all the time.
+    """
+    one = desk({"a": (600.0, 0.0)}, sizes={"a": 10}, failures=[("a", inf)])
+    clients = [one.ask(0, "a"), one.ask(400, "a")]
+    one.run(1100)
+    assert told(clients) == [(PoolError.SWAP_FAILED, 300), ("served", 1002)]
+
+
+def test_a_runner_that_has_loaded_and_does_not_answer_is_given_up() -> None:
+    """Its last progress is the end of the load: the five minutes count from there."""
+    one = desk({"a": (20.0, 0.0)}, sizes={"a": 10})
+    one.pods["a"].silent_until_s["readiness"] = inf
     client = one.ask(0, "a")
     one.run(1000)
-    assert client.told == (PoolError.SWAP_FAILED, 300)
+    assert client.told == (PoolError.SWAP_FAILED, 320)
 
 
 def test_the_load_of_a_client_that_is_gone_is_aborted() -> None:

@@ -4,6 +4,7 @@ from math import inf
 
 import pytest
 
+from sim.kernel import Order
 from sim.request import PoolError
 from tests.pool.harness import Desk
 
@@ -243,13 +244,170 @@ def test_loads_fail_by_chance() -> None:
     assert all(client.log[0][2] % 100 == 10 for client in failed)
 
 
-def test_a_scripted_failure_does_not_outlast_the_load() -> None:
-    """fail_loads: a load of 30 s would fail 50 s after its begin, when it is over."""
+def test_a_load_that_is_to_fail_later_than_it_lasts_is_not_ready_until_then() -> None:
+    """A load that hung for 50 s and crashed was cut to its usual 30 s without a word."""
     desk = Desk(PAIR)
     desk.pool.fail_loads("b", 50, 1)
     client = desk.ask(0, "b")
     desk.run(100)
-    assert client.told == (PoolError.SWAP_FAILED, 30)
+    assert client.told == (PoolError.SWAP_FAILED, 50)
+
+
+def hanging(loads: int = 1, **options: object) -> Desk:
+    """A pool whose next loads of b never come to an end."""
+    desk = Desk(PAIR, **options)  # type: ignore[arg-type]
+    desk.pool.fail_loads("b", inf, loads)
+    return desk
+
+
+def test_a_load_that_hangs_is_ended_by_the_swap_budget() -> None:
+    """LLMKube issue 1837: without a deadline the pool stays in its swap until the proxy restarts.
+
+    Who asks for the former resident is held as long, and then has it loaded again.
+    """
+    desk = hanging(swapBudget=100)
+    first, other = desk.ask(0, "b"), desk.ask(60, "a")
+    desk.run(300)
+    assert first.told == (PoolError.SWAP_DEADLINE, 100)
+    assert other.log[-1][1] == "granted"
+    assert desk.pods["b"].log == [(0, "load"), (100, "stop")]
+
+
+def test_a_load_that_hangs_is_ended_without_a_budget_too() -> None:
+    """swapBudget null: the hold ends at the timeout to response headers, and with it the swap.
+
+    Without that timeout the bound of swaps remains, 240 s: nobody is held for ever.
+    """
+    held = hanging(swapBudget=None)
+    client = held.ask(0, "b")
+    held.run(1000)
+    assert client.told == (PoolError.HOLD_BUDGET, 120)
+    unheld = hanging(swapBudget=None, header_timeout_s=inf)
+    client = unheld.ask(0, "b")
+    unheld.run(1000)
+    assert client.told == (PoolError.SWAP_DEADLINE, 240)
+
+
+def test_a_load_that_hangs_ends_with_its_last_client() -> None:
+    """A client with a timeout of 20 s would leave the slot to a load that nobody waits for."""
+    desk = hanging()
+    desk.ask(0, "b", leaves_s=20)
+    again = desk.ask(50, "b")
+    desk.run(200)
+    assert desk.pods["b"].log[:3] == [(0, "load"), (20, "stop"), (50, "load")]
+    assert again.log[-1][1:] == ("granted", 80)
+
+
+def test_the_limit_of_a_health_check_ends_a_load_that_hangs() -> None:
+    """loadLimit: only loads known to take longer would fail at it."""
+    desk = Desk(PAIR, members={"b": {"loadLimit": 45}})
+    desk.pool.fail_loads("b", inf, 1)
+    client = desk.ask(0, "b")
+    desk.run(100)
+    assert client.told == (PoolError.SWAP_FAILED, 45)
+
+
+# -- the first unload of a process ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["model-pool", "llama-swap"])
+def test_only_the_first_unload_of_a_process_takes_longer(kind: str) -> None:
+    """Each sleep of level 1 would pin its memory again, or none.
+
+    B is asleep at the start, so it has slept before. A's process dies at 500 s: the one
+    that follows sleeps for the first time again.
+    """
+    times = {"a": (1.0, 2.0), "b": (1.0, 3.0)}
+    initial = "a" if kind == "model-pool" else ("a",)
+    pinning_s = {"a": 5.0, "b": 6.0}
+    desk = Desk(times, kind=kind, pinning_s=pinning_s, initial=initial)
+    for at_s, member in [(100, "b"), (200, "a"), (300, "b"), (400, "a"), (600, "a"), (700, "b")]:
+        desk.ask(at_s, member)
+    desk.lose(500, "a")
+    desk.run(900)
+    unloads_s = [(event.start_s, event.unload_s) for event in desk.events if event.kind == "swap"]
+    assert [(at, seconds) for at, seconds in unloads_s if seconds is not None] == [
+        (100, 7.0),
+        (200, 3.0),
+        (300, 2.0),
+        (400, 3.0),
+        (700, 7.0),
+    ]
+
+
+# -- probes that do not answer ---------------------------------------------------------------
+
+
+def silent(desk: Desk, probe: str, from_s: float, until_s: float) -> None:
+    """The probe of a (idle) or b (readiness) does not answer from then until then."""
+    pod = desk.pods["a" if probe == "idle" else "b"]
+
+    def begin() -> None:
+        pod.silent_until_s[probe] = until_s
+
+    desk.kernel.at(from_s, Order.FAULT, begin)
+
+
+@pytest.mark.parametrize(("until_s", "ready_s"), [(10.0, 30), (44.0, 44), (200.0, 200)])
+def test_a_load_is_over_when_the_readiness_probe_answers(until_s: float, ready_s: float) -> None:
+    """A pod that has loaded and whose probe says nothing would be sent requests."""
+    desk = Desk(PAIR)
+    silent(desk, "readiness", 5.0, until_s)
+    client = desk.ask(0, "b")
+    desk.run(300)
+    assert client.log[-1][1:] == ("granted", ready_s)
+
+
+def test_a_readiness_probe_that_never_answers_is_ended_by_limits() -> None:
+    """The pool would wait for ever, or take the end of the load for readiness all the same."""
+    desk = Desk(PAIR, swapBudget=100)
+    silent(desk, "readiness", 5.0, inf)
+    client = desk.ask(0, "b")
+    limited = Desk(PAIR, members={"b": {"loadLimit": 45}})
+    silent(limited, "readiness", 5.0, inf)
+    refused = limited.ask(0, "b")
+    desk.run(300)
+    limited.run(300)
+    assert client.told == (PoolError.SWAP_DEADLINE, 100)
+    assert refused.told == (PoolError.SWAP_FAILED, 45)
+
+
+@pytest.mark.parametrize("interval_s", [0, 3])
+def test_an_idle_probe_that_never_answers_holds_for_the_whole_budget(interval_s: float) -> None:
+    """LLMKube pull 1485: every request for the other member is held for 300 s and gets 503.
+
+    The incumbent goes on serving, as soon as nobody wants to swap it out.
+    """
+    desk = Desk(PAIR, initial="a", idleProbeInterval=interval_s)
+    silent(desk, "idle", 0.0, inf)
+    held, served = desk.ask(20, "b"), desk.ask(400, "a")
+    desk.run(500)
+    assert held.told == (PoolError.SWAP_DEADLINE, 320)
+    assert served.log[-1][1:] == ("granted", 400)
+    assert desk.pods["b"].log == []
+
+
+@pytest.mark.parametrize(("interval_s", "drained_s"), [(0, 50), (3, 50), (7, 55)])
+def test_an_idle_probe_that_answers_again_lets_the_swap_go_on(
+    interval_s: float, drained_s: float
+) -> None:
+    """The drain would end at once, or never: probes at 20, 27, 34, 41, 48 and 55 s."""
+    desk = Desk(PAIR, initial="a", idleProbeInterval=interval_s)
+    silent(desk, "idle", 10.0, 50.0)
+    client = desk.ask(20, "b")
+    desk.run(300)
+    assert client.log[-1][1] == "granted"
+    assert desk.pods["b"].log[0] == (drained_s, "load")
+
+
+@pytest.mark.parametrize("poll_s", [0, 5])
+def test_a_member_whose_idle_probe_is_silent_is_not_reclaimed(poll_s: float) -> None:
+    """A look that fails would count as one that finds it idle (router and pools, 6)."""
+    options = {"swapPolicy": "reclaim", "default": "b", "reclaimAfter": 30, "reclaimPoll": poll_s}
+    desk = Desk(PAIR, initial="a", **options)  # type: ignore[arg-type]
+    silent(desk, "idle", 0.0, 100.0)
+    desk.run(300)
+    assert desk.pods["b"].log[0] == (130, "load")
 
 
 def test_a_random_order_of_waking_is_another_order() -> None:

@@ -1,12 +1,14 @@
 """Every figure of one small run, worked out by hand from ``builders.mixed_run``."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from sim.ports import PodTotals
 from sim.request import Reason, Status
 from sim.results.metrics import METRICS, flatten, metric
+from sim.results.result import RunResult
 from tests.results.builders import Book, facts, mixed_run, pooled_run
 
 SUMMARY = mixed_run().summary
@@ -131,9 +133,32 @@ def test_no_figure_is_left_out_of_the_hand_count() -> None:
     assert set(FIGURES) == set(BY_HAND)
 
 
+def abandoned_run() -> RunResult:
+    """Two clients leave: one's prompt is then half computed, of the other's answer 7 tokens come.
+
+    The first one's attempt has 20 tokens when it ends; the second client came before the window.
+    """
+    book = Book()
+    for arrival_s, computed, emitted in ((5.0, 100, 13), (15.0, 50, 0)):
+        request = book.request(arrival_s, end_s=arrival_s + 2.0, status=Status.CANCELLED)
+        left = book.attempt(request, arrival_s, arrival_s)
+        ended = replace(left, computed_tokens=100, emitted_tokens=20)
+        book.recorder.abandoned.append(
+            (ended, replace(left, computed_tokens=computed, emitted_tokens=emitted))
+        )
+    return book.freeze(facts(window_start_s=10.0))
+
+
+def test_what_was_computed_for_nobody_is_what_came_after_its_client_had_left() -> None:
+    """All of the attempt would count, or that of requests which the window leaves out."""
+    assert abandoned_run().summary["abandoned_tokens"] == {"prompt": 50, "output": 20}
+
+
 def test_every_figure_is_declared_and_every_declaration_reported() -> None:
     """A figure would have no unit, direction and definition, or a definition no figure."""
-    used = {metric(key).key for key in (*FIGURES, *dict(flatten(pooled_run().summary)))}
+    others = (pooled_run().summary, abandoned_run().summary)
+    used = {metric(key).key for key in FIGURES}
+    used |= {metric(key).key for summary in others for key in dict(flatten(summary))}
     assert used == {declared.key for declared in METRICS}
     with pytest.raises(KeyError):
         metric("ttft_ms.p95")

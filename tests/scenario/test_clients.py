@@ -25,7 +25,11 @@ SERVED = GOOD.replace("kvBlocks: 100", "model: qwen, kvBlocks: 100")
             "fallbackModels: not with direct: beside the router there is one backend, whatever "
             "the model",
         ),
-        (GOOD, "retry.on=[]", "retry.on: empty: give statuses, or onConnectionError: true"),
+        (
+            GOOD,
+            "retry.on=[]",
+            "retry.on: empty: give statuses, onConnectionError: true or onTimeout: true",
+        ),
         (
             GOOD,
             "retry.backoff={initial: 10s, max: 5s}",

@@ -265,7 +265,7 @@ def test_requests_without_a_session_key_are_doubted_where_one_is_looked_for(
         (
             "window: {measure: 1m}",
             "window: {measure: 1m}\nevents: [{kind: pod-lost, at: 60s, backend: m}]",
-            "6:31: events.0.at: never happens: the run ends at 60 s",
+            "6:31: events.0.at: comes after the end of the window at 60 s",
         ),
     ],
 )
@@ -317,3 +317,202 @@ def test_a_model_limit_beyond_the_cache_is_doubted(
     found = doubts_of_fleet(loaded, ("kvBlocks: 100", engine))
     assert len(found) == (said is not None)
     assert all(each.endswith(str(said)) for each in found)
+
+
+# -- numbers that something else swallows ----------------------------------------------------
+
+WINDOW = "workloads:\n"
+ROWS = "    rows: [{arrival: 0s, promptTokens: 9, outputTokens: 9}]\n  team:\n"
+
+
+def said(loaded: Loaded, *changes: tuple[str, str]) -> list[str]:
+    """The warnings, without places."""
+    text = DESK
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return [each.split(": ", 1)[1] for each in loaded(text).warnings]
+
+
+def events(*written: str) -> tuple[str, str]:
+    lines = "".join(f"  - {{{each}}}\n" for each in written)
+    return WINDOW, f"window: {{warmup: 1m, measure: 4m}}\nevents:\n{lines}workloads:\n"
+
+
+def test_what_the_end_of_the_window_cuts_off_is_said(loaded: Loaded) -> None:
+    """Events at minute 10 of a run of five, and spells that outlast it, were dropped silently."""
+    found = said(
+        loaded,
+        events(
+            "kind: proxy-restart, at: 10m",
+            "kind: load-failure, at: 5m, backend: coder",
+            "kind: backend-errors, at: 4m, for: 2m, backend: coder",
+            "kind: probe-failure, at: 4m, for: 1m, probe: idle, backend: coder",
+        ),
+        (ROWS, ROWS.replace("}]\n", "}, {arrival: 5m, promptTokens: 9, outputTokens: 9}]\n")),
+    )
+    assert found == [
+        "events.0.at: comes after the end of the window at 300 s",
+        "events.1.at: comes after the end of the window at 300 s",
+        "events.2.for: lasts to the end of the window at 300 s, not until 360 s",
+        "workloads.load.rows: 1 of 2 come later than is measured: the window is over at 300 s",
+    ]
+
+
+def test_an_event_of_a_backend_that_nothing_leads_to_is_said(loaded: Loaded) -> None:
+    """Its name in the event would count as a use, and nothing ever happen."""
+    found = said(
+        loaded,
+        ("backends:\n", "backends:\n  spare: {engine: small}\n"),
+        (WINDOW, "events: [{kind: pod-lost, at: 1s, backend: spare}]\nworkloads:\n"),
+    )
+    assert found == ["events.0.backend: nothing leads to 'spare': the event has no effect"]
+
+
+REQUESTS = "    arrivals: {kind: poisson, rate: 2}\n    promptTokens: 9\n    outputTokens: 9\n"
+
+
+@pytest.mark.parametrize(
+    ("workload", "expected"),
+    [
+        (
+            "kind: agents\n    agents: 4\n    ramp: 10m\n",
+            ["ramp: agents begin until 600 s, but the window is over at 300 s"],
+        ),
+        (
+            f"kind: requests\n    count: 1000\n{REQUESTS}",
+            [
+                "count: the last of 1,000 requests comes at about 500 s, but the window is over "
+                "at 300 s"
+            ],
+        ),
+        (f"kind: requests\n    count: 500\n{REQUESTS}", []),
+        (
+            f"kind: requests\n    clientTimeout: 1m\n    patience: 30s\n{REQUESTS}",
+            ["clientTimeout: never runs out: patience ends before, after 30 s"],
+        ),
+        (
+            f"kind: requests\n    priority: 5\n{REQUESTS}",
+            ["priority: changes nothing: no engine has schedulingPolicy: priority"],
+        ),
+        (
+            "kind: agents\n    agents: 4\n    maxContext: 4000\n    sharedPrefix: {tokens: 100}\n"
+            "    freshShare: 1\n    freshPrompt: {uniform: {min: 3000, max: 9000}}\n",
+            [
+                "freshPrompt: more than half of its draws are longer than the longest prompt, "
+                "4,000 tokens (maxContext), and cut to it"
+            ],
+        ),
+        (
+            "kind: agents\n    agents: 4\n    freshShare: 1\n    freshPrompt: 800\n"
+            "    sharedPrefix: {tokens: 1000}\n",
+            [
+                "freshPrompt: more than half of its draws are shorter than sharedPrefix, "
+                "1,000 tokens"
+            ],
+        ),
+        (
+            "kind: agents\n    agents: 4\n    freshShare: 1\n    atContextLimit: compact\n"
+            "    compaction: {prompt: 100k, threshold: 0.5}\n    maxContext: 150k\n",
+            [
+                "compaction.prompt: more than half of its draws are longer than the longest "
+                "prompt, 75,000 tokens, at which it is compacted again"
+            ],
+        ),
+        (
+            "kind: agents\n    agents: 4\n    think: {uniform: {min: 20s, max: 30s}}\n"
+            "    thinkCap: 10s\n",
+            ["thinkCap: shorter than every think: each lasts for thinkCap"],
+        ),
+    ],
+)
+def test_what_a_workload_says_in_vain_is_said(
+    loaded: Loaded, workload: str, expected: list[str]
+) -> None:
+    """Lengths were cut to the context, and counts to the window, without a word."""
+    text = DESK[: DESK.index("workloads:")] + (
+        f"window: {{warmup: 1m, measure: 4m}}\nworkloads:\n  load:\n    model: assistant\n"
+        f"    {workload}"
+    )
+    found = [each.split(": ", 1)[1] for each in loaded(text).warnings]
+    assert [each for each in found if each.startswith("workloads")] == [
+        f"workloads.load.{each}" for each in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "swapBudget: 60s",
+            "reclaimAfter: 60s",
+            ["reclaimAfter: means nothing with swapPolicy sticky: nothing is reclaimed"],
+        ),
+        (
+            "swapBudget: 60s",
+            "idleProbe: always-idle\n    idleProbeInterval: 9s",
+            ["idleProbeInterval: means nothing with idleProbe always-idle: nobody is asked"],
+        ),
+        (
+            "{load: 38.6s, unload: 2s}",
+            "{load: 38.6s, unload: 2s, loadLimit: 30s}",
+            [
+                "members.coder.loadLimit: 30 s is shorter than the load of 38.6 s, which fails "
+                "every time"
+            ],
+        ),
+        (
+            "swapBudget: 60s",
+            "kind: llama-swap\n    healthCheckTimeout: 30s\n    unloadTimeout: 1s",
+            [
+                "healthCheckTimeout: coder: 30 s is shorter than the load of 38.6 s, which fails "
+                "every time",
+                "unloadTimeout: 1 s is shorter than coder's unload of 2 s: it is killed",
+            ],
+        ),
+        (
+            "coder: {load: 38.6s, unload: 2s}\n    swapBudget: 60s",
+            "coder: {load: 9s, loadLimit: 50s}\n    kind: llama-swap\n    healthCheckTimeout: 30s",
+            ["members.coder.loadLimit: never reached: healthCheckTimeout ends a load after 30 s"],
+        ),
+        (
+            "assistant: {load: 8s, unload: 1s}",
+            "assistant: {swap: {method: vllm-sleep-2, disk: 50GB/s}}",
+            [
+                "members.assistant.swap.disk: weights are taken in at 6 GB/s (loader, "
+                "hostToDevice, host), not faster"
+            ],
+        ),
+        (
+            "swapBudget: 60s",
+            "swapBudget: 60s\n    maxWait: 60s",
+            ["maxWait: never reached: swapBudget ends every hold after 60 s"],
+        ),
+        (
+            "assistant: {load: 8s, unload: 1s}",
+            "assistant: {swap: {method: vllm-sleep-1, hostToDevice: 20GB/s}}",
+            [
+                "swapBudget: 60 s is shorter than 53.41 s to unload assistant for the first time "
+                "and 38.6 s to load coder: such a swap fails"
+            ],
+        ),
+    ],
+)
+def test_what_a_pool_says_in_vain_is_said(
+    loaded: Loaded, old: str, new: str, expected: list[str]
+) -> None:
+    """Of two limits the longer one was dropped, and times that nobody looks at were taken."""
+    text = DESK.replace("small: {", "small: {weights: 100GB, ")
+    assert text.count(old) == 1
+    found = [each.split(": ", 1)[1] for each in loaded(text.replace(old, new)).warnings]
+    assert found == [f"pools.desk.{each}" for each in expected]
+
+
+def test_a_failure_later_than_the_limit_of_a_load_is_said(loaded: Loaded) -> None:
+    """A crash after two minutes was one at the health check, whatever the event said."""
+    found = said(
+        loaded,
+        ("swapBudget: 60s", "kind: llama-swap"),
+        (WINDOW, "events: [{kind: load-failure, at: 0, backend: coder, after: 3m}]\nworkloads:\n"),
+    )
+    assert found == ["events.0.after: its limit ends each load of coder after 120 s"]

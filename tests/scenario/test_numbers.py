@@ -281,6 +281,7 @@ MEMBER_ZERO_IS_LEGAL = {
     "Swap.loader": False,
     "Swap.hostToDevice": False,
     "Swap.host": False,
+    "Swap.pinning": False,
     "Swap.init": True,
     "Swap.compile": True,
     "Swap.graphs": True,

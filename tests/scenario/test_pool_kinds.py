@@ -60,7 +60,6 @@ def test_the_defaults_are_ollamas(loaded: Loaded) -> None:
     assert isinstance(pool, OllamaPool)
     assert (pool.max_queue, pool.max_loaded_models, pool.num_parallel) == (512, 3, 1)
     assert (pool.keep_alive_s("a"), pool.load_timeout, pool.vram_recovery) == (300, 300, 0.5)
-    assert pool.limited()["a"].load_limit == 300
 
 
 def test_the_memory_of_a_member_follows_from_its_engine(loaded: Loaded) -> None:

@@ -107,6 +107,10 @@ WRONG = {
         ("kind: load-failure, backend: coder", "kind: load-failure, backend: other"),
         "23:43: events.1.backend: must be a member of a pool: nothing else is loaded",
     ),
+    "a probe of what is in no pool": (
+        ("kind: load-failure, backend: coder", "kind: probe-failure, probe: idle, backend: other"),
+        "23:57: events.1.backend: must be a member of a pool: nothing else is loaded",
+    ),
     "a member that comes back by itself": (
         ("kind: pod-lost, backend: coder", "kind: pod-lost, backend: coder, for: 5s"),
         "22:51: events.0.for: not for a member of a pool, which is loaded when wanted",
@@ -184,6 +188,16 @@ def test_faults_of_pools_are_told_at_once(faults: Lines) -> None:
         "pools.attic.members.assistant",
         "events.1.backend",
     ]
+
+
+def test_an_idle_probe_that_nobody_asks_cannot_fail(faults: Lines) -> None:
+    """An image without a probe: the event would have no effect, without a word."""
+    text = changed(
+        ("swapBudget: 300s", "idleProbe: always-idle"),
+        ("kind: load-failure", "kind: probe-failure, probe: idle"),
+    )
+    where = "f.yaml:23:42: events.1.probe: "
+    assert f"{where}pool 'desk' does not ask its members whether they are idle" in faults(text)
 
 
 def test_nothing_is_said_of_events_of_a_pool_with_faults(faults: Lines) -> None:

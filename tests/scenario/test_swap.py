@@ -86,6 +86,46 @@ def test_what_can_fail_is_read() -> None:
     assert (read.load_failure.probability, read.load_failure.after) == (0.5, 20.0)
 
 
+def test_a_first_sleep_pins_memory_and_a_later_one_copies_only() -> None:
+    """vLLM pull 48337: level 1 slept in 10.6 s, not in 1 s, so that level 2 was quicker in all.
+
+    By hand: 60 GB at 20 GB/s; four thirds of them pinned, by four processes at 2 GB/s each.
+    """
+    engine = vllm(weights=60e9, tensor_parallel=4)
+    keys = {"hostToDevice": "5GB/s", "host": "20GB/s", "pinning": "2GB/s"}
+    found = swapped(engine, method="vllm-sleep-1", **keys)
+    assert found.unload_s == pytest.approx(3.1)
+    assert found.first_unload_s == pytest.approx(13.1)
+
+
+def test_a_first_swap_of_qwen3_8b_is_longer_with_level_1_than_with_level_2() -> None:
+    """vLLM pull 48337, an A100: 10.57 + 2.19 s with level 1, 0.31 + 6.53 s with level 2.
+
+    podsim had level 1 in 1.8 s, so that nobody would have taken level 2.
+    """
+    engine = vllm(model="qwen3-8b", gpu="a100-80gb", max_model_len=8192)
+    one = swapped(engine, method="vllm-sleep-1")
+    two = swapped(engine, method="vllm-sleep-2")
+    assert one.first_unload_s + one.load_s == pytest.approx(12.76, rel=0.4)
+    assert two.first_unload_s + two.load_s == pytest.approx(6.84, rel=0.4)
+    assert one.first_unload_s + one.load_s > two.first_unload_s + two.load_s
+    assert one.unload_s + one.load_s < two.unload_s + two.load_s
+
+
+@pytest.mark.parametrize("method", ["vllm-sleep-2", "vllm-cold"])
+def test_only_level_1_pins(method: str) -> None:
+    """Level 2 keeps nothing in host memory; its first sleep would take as long as that of 1."""
+    found = swapped(vllm(weights=60e9), method=method)
+    assert found.first_unload_s == found.unload_s
+
+
+def test_a_given_unload_is_that_of_every_time() -> None:
+    """A measured time to sleep would grow by a computed one."""
+    keys = {"method": "vllm-sleep-1", "hostToDevice": "20GB/s"}
+    found = swap_times(member(swap=keys, unload="7s"), vllm(weights=60e9))
+    assert found.first_unload_s == found.unload_s == 7.0
+
+
 def test_members_have_names_in_a_pool() -> None:
     """A pool could not hold its members as a mapping, or would lose their order."""
     adapter = TypeAdapter(dict[Name, Member])
@@ -243,6 +283,7 @@ def test_a_method_of_another_engine_is_refused() -> None:
     [
         ("vllm-sleep-1", {"disk": "6GB/s", "loader": "6GB/s"}, ["disk", "loader"]),
         ("vllm-sleep-2", {"compileCache": False}, ["compileCache"]),
+        ("vllm-sleep-2", {"pinning": "3GB/s"}, ["pinning"]),
         ("llamacpp", {"compile": 1, "graphs": 1}, ["compile", "graphs"]),
         ("vllm-cold", {"compileCache": True, "compile": "5s"}, ["compileCache"]),
     ],

@@ -250,6 +250,40 @@ def test_after_its_last_model_a_client_leaves() -> None:
     assert ran.finished_s == [20]
 
 
+def test_a_timeout_is_retried_and_then_the_next_model_asked() -> None:
+    """hindsight issue 1567: clients send the same request again after a timeout.
+
+    A fallback to the same model had to stand for it, which knows neither backoff nor max.
+    """
+    ran = run(
+        in_turn(NEVER),
+        model="a",
+        clientTimeout="10s",
+        retry={"onTimeout": True, "max": 2, "backoff": {"initial": "1s", "factor": 3}},
+        fallbackModels=["b"],
+    )
+    assert ran.server.sent == [(0, "a"), (11, "a"), (24, "a"), (34, "b")]
+    assert ending(ran.request) == ("cancelled", 499, 44, 4)
+
+
+def test_timeouts_and_errors_count_together() -> None:
+    """The retries of timeouts would come on top of those of errors, and ``max`` bound neither."""
+    ran = run(
+        in_turn(Says(1.0, 503), NEVER, Says(1.0, 503)),
+        clientTimeout="10s",
+        retry={"onTimeout": True, "max": 2, "backoff": {"initial": "1s", "factor": 1}},
+    )
+    assert [sent_s for sent_s, _ in ran.server.sent] == [0, 2, 13]
+    assert ending(ran.request) == ("rejected", 503, 14, 3)
+
+
+def test_a_user_who_leaves_in_a_try_does_not_try_again() -> None:
+    """The end of patience would be taken for one more timeout."""
+    retry = {"onTimeout": True, "max": 9, "backoff": {"initial": "1s", "factor": 1}}
+    ran = run(in_turn(NEVER), clientTimeout="10s", patience="15s", retry=retry)
+    assert ending(ran.request) == ("cancelled", 499, 15, 2)
+
+
 def test_errors_that_are_not_retried_lead_to_the_next_model() -> None:
     """A client with a model left would report an error; or the retries of one model would come
     back with the next, so that ``max`` bounds nothing."""
@@ -385,6 +419,7 @@ def test_whatever_a_server_says_each_request_ends_once(
     retry = most and {
         "on": [429, 503],
         "onConnectionError": honoured,
+        "onTimeout": honoured and timeout_s is not None,
         "max": most,
         "honourRetryAfter": honoured,
         "backoff": {"initial": 0.5, "max": 3, "jitter": jitter},
@@ -430,7 +465,8 @@ def refused(**keys: Any) -> str:
     ("keys", "said"),
     [
         ({"direct": "b", "fallbackModels": ("x",)}, "beside the router there is one backend"),
-        ({"retry": {"on": ()}}, "on: empty: give statuses, or onConnectionError: true"),
+        ({"retry": {"on": ()}}, "on: empty: give statuses, onConnectionError: true or onTimeout"),
+        ({"retry": {"onTimeout": True}}, "retry.onTimeout: needs clientTimeout"),
         ({"retry": {"on": (200,)}}, "must be a whole number such as 400, from 400 to 599; got 200"),
         ({"retry": {"max": 0}}, "from 1 to 100; got 0"),
         ({"retry": {"backoff": {"initial": 0}}}, "above 0"),

@@ -117,3 +117,18 @@ def test_delays_are_capped_and_whole_microseconds():
 def test_nonsense_is_refused_in_words(adapter, written, said):
     """If this fails, a distribution that cannot be meant is drawn from, or refused in riddles."""
     assert said in complaint(adapter, written)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"median": 3000, "sigma": 1, "max": 2000}, "max: half of all draws lie beyond it, about"),
+        ({"median": 30, "sigma": 1, "min": 100}, "min: half of all draws lie beyond it, about 30"),
+        ({"mu": 3, "sigma": 1, "shift": 500, "max": 400}, "about 520, and would be 400"),
+    ],
+)
+def test_limits_that_swallow_the_median_are_refused(keys, said):
+    """A median of 3,000 tokens with a max of 2,000 was a constant for most requests, silently."""
+    with pytest.raises(ValidationError) as caught:
+        COUNT.validate_python({"lognormal": keys})
+    assert said in str(caught.value)
