@@ -27,7 +27,7 @@ MEAN_LIKE: Final = 95.0
 
 @dataclass(frozen=True)
 class Behind:
-    """What a figure is of: how many in all, of whom some were not served, others still on the way."""
+    """What a figure is of: how many in all, of them those not served and those on their way."""
 
     total: float
     unserved: float
@@ -58,8 +58,9 @@ def behind(key: str, figures: Figures) -> Behind | None:
         return figures.get(f"{inside}{name}") or 0.0
 
     if quantity in OF_REQUESTS and (not owner or owner.startswith("by_workload.")):
-        unserved = of("error_ratio") * of("requests") + of("requests_cancelled")
-        return Behind(of("requests"), unserved, of(f"samples.{quantity}.censored"))
+        requests = of("requests")
+        unserved = of("error_ratio") * requests + of("requests_cancelled")
+        return Behind(requests, min(requests, unserved), of(f"samples.{quantity}.censored"))
     if quantity == "hold_s":
         held = of("holds.waited")
         turned_away = _sum(figures, f"{inside}holds.by_result.") - of("holds.by_result.granted")

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 
 from sim.comparison.pairing import named_seeds
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
-from sim.scenario.load import ScenarioSet
 from sim.results.survivors import REFUSED, WORTH_SAYING, Figures, left_out, share
+from sim.scenario.load import ScenarioSet
 from sim.stats import Interval
 from sim.sweep import axes, search
 from sim.sweep.amounts import Amount, alike, in_base, parse

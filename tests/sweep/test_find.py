@@ -591,7 +591,10 @@ REFUSING = {
     "rejected": ["engines.e.maxNumQueuedReqs=1"],
     "given up": ["workloads.w.patience=2500ms"],
     "timed out": ["workloads.w.clientTimeout=2500ms"],
-    "failed": ["events=[{kind: backend-errors, at: 20s, for: 25s, backend: pods}]"],
+    "failed": [
+        "workloads.w.arrivals.rate=1.5",
+        "events=[{kind: backend-errors, at: 20s, for: 20s, backend: pods}]",
+    ],
 }
 """What becomes of those who are not served, on a pod that can serve half of them."""
 
@@ -613,7 +616,7 @@ def test_whoever_serves_few_does_not_meet_a_target_of_time(folder, podsim, cause
     )
     first = json.loads(result.stdout)["answers"][0]["trials"][0]
     ((left_out, censored),) = ((each["left_out"], each["censored"]) for each in first["figures"])
-    assert left_out > 0.3
+    assert left_out > 0.2
     room = {"p50": 0.5, "p99": 0.01}.get(figure.rpartition(".")[2], 0.05)
     assert (first["verdict"], censored) == (
         ("misses", True) if left_out > room else ("meets", False)
