@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from sim.comparison.pairing import Runs
 from sim.results.comparison import figure_value
 from sim.results.metrics import metric
-from sim.results.survivors import behind, left_out
+from sim.results.survivors import behind, is_late, left_out
 
 LARGEST: Final = 1e100
 """Of larger numbers the squares are none; no run of podsim comes near."""
@@ -158,40 +158,8 @@ def _of_too_few(key: str, summary: Mapping[str, float | None]) -> bool:
 def _value(key: str, summary: Mapping[str, float | None]) -> Value:
     value = figure_value(key, summary)
     if value is None:
-        return Unknown.LATE if _is_late(key, summary) else Unknown.NONE
+        return Unknown.LATE if is_late(key, summary) else Unknown.NONE
     # A summary from a file may hold anything, and a comparison with NaN is never true.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         return Unknown.BROKEN
     return float(value)
-
-
-def _is_late(key: str, summary: Mapping[str, float | None]) -> bool:
-    """Whether a figure is null because requests or holds were still on their way at the end.
-
-    Only what is better when it is smaller is a time that goes on.
-    """
-    if metric(key).better != "down" or key.count(".") == 0:
-        return False
-    owner, _, quantity = key.rpartition(".")[0].rpartition(".")
-    if not owner:
-        return _count(summary, f"samples.{quantity}.censored") > 0
-    if owner.startswith("by_workload."):
-        return _in_flight(owner, summary) > 0
-    if owner.startswith("pool.") and quantity == "hold_s":
-        return _count(summary, f"{owner}.holds.censored") > 0
-    return False
-
-
-def _in_flight(workload: str, summary: Mapping[str, float | None]) -> int:
-    """Requests of a workload that were neither answered nor given up: the rest of its counts."""
-    requests = _count(summary, f"{workload}.requests")
-    errors = requests * _count(summary, f"{workload}.error_ratio")
-    over = sum(
-        _count(summary, f"{workload}.{counted}")
-        for counted in ("requests_completed", "requests_cancelled")
-    )
-    return round(requests - errors - over)
-
-
-def _count(summary: Mapping[str, float | None], key: str) -> float:
-    return summary.get(key) or 0.0

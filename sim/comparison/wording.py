@@ -160,10 +160,10 @@ def remarks(judged: Iterable[Judged]) -> list[str]:
     return [f"{few(list(keys))}: {reason}" for reason, keys in found.items()]
 
 
-def few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], most: int = MOST_FIGURES) -> str:
     """The first of several names, and how many more there are."""
-    more = len(names) - MOST_FIGURES
-    return ", ".join(names[:MOST_FIGURES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def headline(comparison: Comparison) -> str:

@@ -12,12 +12,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sim.results.metrics import metric
 from sim.stats import is_beyond
 
 Figures = Mapping[str, float | None]
 
 WORTH_SAYING: Final = 0.01
 """Share left out above which a reader is told."""
+LATE: Final = "late"
+LATE_MEANS: Final = (
+    "beyond the end of the run under some seed: too many requests were still on their way, so that "
+    "it is larger than any number seen"
+)
 REFUSED: Final = "were refused, broke off or gave up"
 OF_REQUESTS: Final = ("ttft_s", "tpot_s", "e2e_s", "queue_s", "stream_tokens_per_s", "session_s")
 """Quantities of requests, and of the sessions that they make up."""
@@ -84,3 +90,35 @@ def share(value: float) -> str:
 
 def _sum(figures: Figures, prefix: str) -> float:
     return sum(value or 0.0 for key, value in figures.items() if key.startswith(prefix))
+
+
+def is_late(key: str, summary: Figures) -> bool:
+    """Whether a figure is null because requests or holds were still on their way at the end.
+
+    Only what is better when it is smaller is a time that goes on.
+    """
+    if metric(key).better != "down" or key.count(".") == 0:
+        return False
+    owner, _, quantity = key.rpartition(".")[0].rpartition(".")
+    if not owner:
+        return _count(summary, f"samples.{quantity}.censored") > 0
+    if owner.startswith("by_workload."):
+        return _in_flight(owner, summary) > 0
+    if owner.startswith("pool.") and quantity == "hold_s":
+        return _count(summary, f"{owner}.holds.censored") > 0
+    return False
+
+
+def _in_flight(workload: str, summary: Figures) -> int:
+    """Requests of a workload that were neither answered nor given up: the rest of its counts."""
+    requests = _count(summary, f"{workload}.requests")
+    errors = requests * _count(summary, f"{workload}.error_ratio")
+    over = sum(
+        _count(summary, f"{workload}.{counted}")
+        for counted in ("requests_completed", "requests_cancelled")
+    )
+    return round(requests - errors - over)
+
+
+def _count(summary: Figures, key: str) -> float:
+    return summary.get(key) or 0.0

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_1samp
 
-from sim.comparison.evidence import Evidence
 from sim.comparison.paired import compare
 from sim.comparison.verdict import Judged
 from tests.comparison.harness import base, each_seed, only, seeds, side
@@ -207,8 +206,8 @@ def test_late_requests_are_worse_than_any_number() -> None:
     assert judged.base == pytest.approx(1.0)
     assert judged.new is None
     assert judged.reason == (
-        "new has no value for it under 5 seeds from 1 to 5: requests were still on their way at the "
-        "end"
+        "new has no value for it under 5 seeds from 1 to 5: "
+        "requests were still on their way at the end"
     )
 
 
