@@ -117,7 +117,7 @@ def lateness_seeds_needed(more: int, fewer: int, n: int, level: float) -> int | 
 
 def _sign_p(heads: int, tosses: int) -> float:
     """Probability of so many heads or more."""
-    return sum(math.comb(tosses, each) for each in range(heads, tosses + 1)) / 2**tosses
+    return math.ldexp(sum(math.comb(tosses, each) for each in range(heads, tosses + 1)), -tosses)
 
 
 def _half_width(deviation: float, n: int, level: float) -> float:

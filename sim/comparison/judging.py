@@ -164,7 +164,7 @@ def _measured(question: Question, level: float) -> Judged:
         return blank
     mean = math.fsum(differences) / len(differences)
     half = math.nan if size is None else size.half_width(level)
-    found = (mean, mean - half, mean + half, question.margin)
+    found: tuple[float, ...] = (mean, mean - half, mean + half, question.margin)
     relative = question.in_logs
     if relative:
         found = tuple(map(math.expm1, found))
