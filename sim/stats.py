@@ -55,6 +55,13 @@ class Sample:
         return float(np.mean(self.observed))
 
 
+def is_beyond(percent: float, known: int, unknown: int) -> bool:
+    """Whether a type 7 percentile looks at one of ``unknown`` values that are larger than all
+    those known.
+    """
+    return math.ceil((known + unknown - 1) * (percent / 100.0)) >= known
+
+
 def _interpolated(ordered: Floats, censored: int, percent: float) -> float | None:
     if not 0.0 <= percent <= 100.0:
         raise ValueError(f"a percentage lies in [0, 100]; got {percent}")
@@ -65,7 +72,7 @@ def _interpolated(ordered: Floats, censored: int, percent: float) -> float | Non
     lower = math.floor(rank)
     weight = rank - lower
     upper = lower + 1 if weight > 0.0 else lower
-    if upper >= len(ordered):
+    if is_beyond(percent, len(ordered), censored):
         return None
     low, high = float(ordered[lower]), float(ordered[upper])
     # The same two forms as numpy's, so that a notebook gets the same float.

@@ -20,12 +20,12 @@ def render(report: Report, folders: Folders = USUAL) -> str:
 def _scenario(comparison: Comparison) -> Iterator[str]:
     yield f"{comparison.scenario}: {wording.headline(comparison)}"
     for fault in comparison.unpaired:
-        yield f"  {called(fault.variant)}: not comparable: {fault.reason}"
+        yield f"  {called(fault.variant, comparison.scenario)}: not comparable: {fault.reason}"
     if comparison.verdict == "identical":
         return
     for variant in dict.fromkeys(each.variant for each in comparison.judged):
         primary = [each for each in comparison.judged if each.primary and each.variant == variant]
-        yield f"  {called(variant)}: {_counted(primary)}"
+        yield f"  {called(variant, comparison.scenario)}: {_counted(primary)}"
         for each in primary:
             if each.verdict in ("worse", "incomparable"):
                 yield f"    {_sentence(each)}"

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.cli.layout import aligned
+from sim.cli.layout import aligned, wrapped
 from sim.results.shown import Row, percent, wait
+from sim.results.survivors import LATE, LATE_MEANS, WORTH_SAYING, left_out, share
 
 if TYPE_CHECKING:
     from sim.stats import Interval
@@ -19,6 +20,7 @@ COLUMNS: Final = (
     Row("output, tok/s", "output_tokens_per_s"),
     percent("cache hit", "prompt_cache_hit_ratio"),
     percent("in SLO", "slo_attainment"),
+    Row("goodput, req/s", "goodput_requests_per_s", 2),
     percent("errors", "error_ratio"),
 )
 
@@ -34,14 +36,23 @@ def render(sweep: "Sweep", place: Path) -> str:
         "",
     ]
     shown = list(_figures(sweep))
+    late = _late(sweep)
     columns = [
         row
         for row in COLUMNS
-        if any(interval.n for _, _, figures in shown for interval in (figures[row.key],))
+        if row.news_if_unknown or any(figures[row.key].n for _, _, figures in shown)
     ]
     header = [*_short(plan.design.paths), "variant", *(row.label for row in columns)]
     body = [
-        [*values, variant, *(_cell(figures[row.key], row, len(plan.seeds)) for row in columns)]
+        [
+            *(*values, variant),
+            *(
+                LATE
+                if (values, variant, row.key) in late
+                else _cell(figures[row.key], row, len(plan.seeds))
+                for row in columns
+            ),
+        ]
         for values, variant, figures in shown[:MAX_LINES]
     ]
     if plan.variants == ("",):
@@ -52,9 +63,12 @@ def render(sweep: "Sweep", place: Path) -> str:
     lines += aligned([header, *body], numbers=range(len(header) - len(columns), len(header)))
     if len(shown) > MAX_LINES:
         lines.append(f"... and {len(shown) - MAX_LINES} more lines")
+    if any(LATE in row for row in body):
+        lines += wrapped(f"{LATE}: {LATE_MEANS}")
     if any(UNKNOWN in row for row in body):
-        lines.append(f"{UNKNOWN} null under some seeds, or some runs have failed")
-    lines += ["", *_warned(sweep), f"Table: {place}"]
+        failed = ", or some runs have failed" if sweep.failed else ""
+        lines.append(f"{UNKNOWN} nothing to be measured under some seeds{failed}")
+    lines += ["", *_unserved(sweep), *_warned(sweep), f"Table: {place}"]
     return "\n".join(lines)
 
 
@@ -129,6 +143,20 @@ def _figures(
         yield sweep.plan.design.points[point], variant, intervals
 
 
+def _late(sweep: "Sweep") -> set[tuple[tuple[str, ...], str, str]]:
+    """The values, variant and figure of cells that some seed does not know for lateness."""
+    from sim.results.survivors import is_late
+    from sim.sweep.runs import Measured
+
+    return {
+        (sweep.plan.design.points[point], task.variant, row.key)
+        for (point, task), run in zip(sweep.plan.runs, sweep.outcomes)
+        for row in COLUMNS
+        if isinstance(run, Measured)
+        if run.figures.get(row.key) is None and is_late(row.key, run.figures)
+    }
+
+
 def _cell(interval: "Interval", row: Row, seeds: int) -> str:
     """A mean and the half-width of its interval; a dash where not every run knows the value."""
     if interval.mean is None or interval.n < seeds:
@@ -152,6 +180,21 @@ def _short(paths: Sequence[str]) -> list[str]:
             )
         )
     return shortened
+
+
+def _unserved(sweep: "Sweep") -> list[str]:
+    """Where TTFT and speeds are of some of the requests only."""
+    from sim.sweep.runs import Measured
+
+    runs = [run.figures for run in sweep.outcomes if isinstance(run, Measured)]
+    shares = [left_out("e2e_s.p95", [run]) for run in runs]
+    few = [each for each in shares if each > WORTH_SAYING]
+    if not few:
+        return []
+    return wrapped(
+        f"TTFT is of those served: in {len(few)} of {len(runs)} runs {share(min(few))} to "
+        f"{share(max(few))} of the requests were refused, broke off or gave up"
+    )
 
 
 def _warned(sweep: "Sweep") -> list[str]:

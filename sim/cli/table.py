@@ -1,12 +1,14 @@
 """What ``podsim run`` prints: the variants side by side as columns of a table, or as JSON."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sim.cli.layout import side_by_side, wrapped
-from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, shown
+from sim.results.metrics import flatten
+from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, UNKNOWN, shown
+from sim.results.survivors import LATE_MEANS, is_late
 from sim.results.wording import (
     alike_warnings,
     input_facts,
@@ -18,6 +20,11 @@ from sim.stats import PERCENTILE_METHOD
 
 if TYPE_CHECKING:
     from sim.results.result import RunResult
+
+LEAST_SEEDS: Final = 2
+"""Fewer say nothing about chance."""
+MOST_NAMED: Final = 6
+"""Metrics named of each verdict."""
 
 
 class Scenario(Protocol):
@@ -87,12 +94,15 @@ def render(runs: Runs, folder: Path | None) -> str:
     lines = [*_heading(runs, variants, seeds), "", *blocks, ""]
     if any(PARTLY_UNKNOWN in column for column in columns):
         lines.append(f"* {PARTLY_UNKNOWN_MEANS}")
+    late = [row.label.strip() for row in rows if row.news_if_unknown and _is_late(runs, row.key)]
+    if late:
+        lines += wrapped(f"{UNKNOWN} {'; '.join(dict.fromkeys(late))}: {LATE_MEANS}")
     lines += [
         f"{variant} ran under {listed(sorted(under))} only"
         for variant, under in ran.items()
         if len(under) < len(seeds)
     ]
-    lines += _notes(runs)
+    lines += [*_answers(runs, variants), *_notes(runs)]
     if folder is not None:
         lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
     return "\n".join(lines).rstrip("\n")
@@ -135,6 +145,40 @@ def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[
         f"{seeds_in_words(seeds)}.",
         percentiles,
     ]
+
+
+def _is_late(runs: Runs, key: str) -> bool:
+    """Whether some run does not know a figure since requests were still on their way."""
+    summaries = (dict(flatten(run.summary)) for run in runs.runs)
+    return any(each.get(key, 0.0) is None and is_late(key, each) for each in summaries)
+
+
+def _answers(runs: Runs, variants: Sequence[str]) -> Iterator[str]:
+    """What the seeds say of each variant beside the first one, in the primary metrics."""
+    from sim.comparison.paired import compare
+    from sim.comparison.sides import result_side
+    from sim.comparison.wording import change, few
+
+    first, *others = [
+        result_side(name, runs.scenario.name, [run for run in runs.runs if run.variant == name])
+        for name in variants
+    ]
+    for other in others:
+        if len(set(first.of(first.label)) & set(other.of(other.label))) < LEAST_SEEDS:
+            continue
+        found = compare(first, other, across=True)
+        said = [
+            f"{word}: {few([f'{each.key} {change(each)}'.rstrip() for each in judged], MOST_NAMED)}"
+            for word, judged in (
+                ("better", found.named("better")),
+                ("worse", found.named("worse")),
+                ("not settled by these seeds", found.named("inconclusive")),
+            )
+            if judged
+        ]
+        yield from wrapped(
+            f"{other.label} against {first.label}: {'; '.join(said) or 'no difference'}"
+        )
 
 
 def _notes(runs: Runs) -> list[str]:

@@ -177,6 +177,7 @@ class Cluster:
             events=self.kernel.events,
             slo_ttft_s=slo.ttft if slo else None,
             slo_tpot_s=slo.tpot if slo else None,
+            slo_e2e_s=slo.e2e if slo else None,
             workload_counts={name: work.counts() for name, work in self._workloads.items()},
             rules={
                 rule.name: backends_of(rule, scenario.backends) for rule in scenario.router.rules

@@ -1,5 +1,6 @@
 """Whether runs are the same to the bit, and where they first are not."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +85,7 @@ class ExactComparison:
 def compare_exactly(base: Side, new: Side, *, across: bool = False) -> ExactComparison:
     """Compare digests and figures of each run of the base with those of the same run of ``new``.
 
+    Between variants of other names the column that holds the name is not compared.
     Tables are read only where digests differ. Raises ``UserError`` for those that
     cannot be read.
     """
@@ -108,13 +110,14 @@ def compare_exactly(base: Side, new: Side, *, across: bool = False) -> ExactComp
     )
 
 
-def first_difference(base: Tables, new: Tables) -> Cell | None:
+def first_difference(base: Tables, new: Tables, ignored: Collection[str] = ()) -> Cell | None:
     """The first cell that differs: tables and columns as declared, of a table the first row.
 
-    Floats differ when their bits do. ``None`` when the tables are the same.
+    Floats differ when their bits do; columns ``ignored`` never do. ``None`` when the tables are
+    the same.
     """
     for title in DECLARED:
-        cell = _first_cell(title, getattr(base, title), getattr(new, title))
+        cell = _first_cell(title, getattr(base, title), getattr(new, title), ignored)
         if cell is not None:
             return cell
     return None
@@ -130,24 +133,30 @@ def _run(variant: str, old: Figures, young: Figures, base: str, new: str) -> Exa
         or old.summary[key] != young.summary[key]
     )
     cell, reason = None, ""
-    if old.digest != young.digest:
+    renamed = old.variant != young.variant  # a digest holds the name
+    differs = old.digest != young.digest
+    if differs:
         if old.tables is None or young.tables is None:
             lacking = base if old.tables is None else new
             reason = f"the digests differ; {lacking} keeps no tables to say where"
         else:
-            cell = first_difference(old.tables(), young.tables())
-            reason = "" if cell else "the digests differ, the tables do not: made in another way"
-    elif figures:
+            ignored = ("variant",) if renamed else ()
+            cell = first_difference(old.tables(), young.tables(), ignored)
+            if cell is None and renamed:
+                differs = False
+            elif cell is None:
+                reason = "the digests differ, the tables do not: made in another way"
+    if figures and not differs and not renamed:
         reason = "the tables are the same, the figures are not: defined in another way"
-    verdict: Verdict = "different" if figures or old.digest != young.digest else "identical"
+    verdict: Verdict = "different" if figures or differs else "identical"
     return ExactRun(variant, old.seed, verdict, cell, figures, reason)
 
 
-def _first_cell(title: str, base: Table, new: Table) -> Cell | None:
+def _first_cell(title: str, base: Table, new: Table, ignored: Collection[str]) -> Cell | None:
     ours, theirs = base.num_rows, new.num_rows
     common = min(ours, theirs)
     first, column = common, ""
-    columns = [declared.name for declared in DECLARED[title]]
+    columns = [declared.name for declared in DECLARED[title] if declared.name not in ignored]
     codes = {name: _codes(base, new, name) for name in columns}
     for name, (left, right) in codes.items():
         differing = np.flatnonzero(left[:common] != right[:common])

@@ -6,17 +6,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from sim.comparison.evidence import MOST_SEEDS, Evidence
+from sim.comparison.evidence import (
+    MOST_SEEDS,
+    Evidence,
+    lateness_p,
+    lateness_seeds_needed,
+)
 from sim.comparison.observed import Observed, Unknown
 from sim.comparison.pairing import named_seeds
 from sim.comparison.verdict import Judged, Verdict
 from sim.results.metric import Metric
+from sim.results.survivors import REFUSED, WORTH_SAYING, share
 
 ROUNDING: Final = 1e-9
 """A relative difference that another order of summation may make; no metric is held to less."""
 ONE_SEED: Final = "one seed says nothing about chance"
 TWO_ALIKE: Final = "two seeds that differ by the same say little about chance"
 """Counts do so in every tenth pair of seeds or so, and no spread is left to tell."""
+RATIO_SCALES: Final = ("s", "tokens/s", "requests/s", "turns/h")
+"""Units of times and rates, which are above 0 and of which one is so many times another."""
 ALIKE: Final = 1e-4
 """Up to this share of each other two differences are alike: beyond the rounding of baselines."""
 
@@ -37,27 +45,44 @@ class Question:
     new: str
 
     @cached_property
-    def size(self) -> Evidence | None:
-        """How much it differs where both sides know it; ``None`` without two such seeds."""
-        return _evidence(self.observed.differences)
+    def in_logs(self) -> bool:
+        """Whether it is compared by logarithms of ratios: a time or a rate, none of them 0."""
+        known = self.observed.known
+        return self.metric.unit in RATIO_SCALES and all(min(pair) > 0.0 for pair in known)
 
     @cached_property
-    def fate(self) -> Evidence | None:
-        """How much more often ``new`` does not know it, for requests that are late."""
-        return _evidence(self.observed.fates)
+    def differences(self) -> list[float]:
+        """By seed under which both sides know it: log(new / base), or new - base."""
+        if self.in_logs:
+            return [math.log(new / base) for base, new in self.observed.known]
+        return self.observed.differences
+
+    @cached_property
+    def margin(self) -> float:
+        """Up to which difference two sides count as equal, in the measure of ``differences``."""
+        base = abs(self.observed.means[0] or 0.0)
+        equal = max(base * max(self.metric.margin, ROUNDING), self.metric.floor)
+        return math.log1p(equal / base) if self.in_logs and base else equal
+
+    @cached_property
+    def size(self) -> Evidence | None:
+        """How much it differs where both sides know it; ``None`` without two such seeds."""
+        return _evidence(self.differences)
+
+    @property
+    def late(self) -> tuple[int, int]:
+        """Under how many seeds only ``new`` does not know it, for lateness, and only the base."""
+        return len(self.observed.lost), len(self.observed.gained)
 
     @property
     def p_value(self) -> float:
-        """Two-sided p that it does not differ, in size or in fate (Bonferroni); 1 for one seed."""
-        each = [evidence.p_value for evidence in (self.size, self.fate) if evidence is not None]
-        return min(1.0, len(each) * min(each, default=1.0))
+        """Two-sided p that it does not differ in size; 1 for one seed."""
+        return 1.0 if self.size is None else self.size.p_value
 
     @property
     def may_differ(self) -> bool:
         """Whether there is anything to test."""
-        return bool(self.size or self.fate) and any(
-            (*self.observed.differences, *self.observed.fates)
-        )
+        return self.size is not None and any(self.differences)
 
     @property
     def blank(self) -> Judged:
@@ -89,37 +114,36 @@ def settled(question: Question) -> Judged | None:
         (question.base, values.seeds(Unknown.NONE, None)),
     ):
         if seeds:
-            reason = f"unknown in {side} under {named_seeds(seeds)}: nothing there to measure"
+            reason = f"{side} had nothing to measure it by under {named_seeds(seeds)}"
             return _incomparable(question, reason)
     if not any(values.knowers):  # and some of it late, else nothing would have been asked
-        reason = "unknown on both sides: requests were still on their way as the runs ended"
+        reason = "known to neither side: requests were still on their way as the runs ended"
         return replace(question.blank, reason=reason)
     return None
 
 
-def answered(question: Question, level: float) -> Judged:
-    """The verdict of the tests when they may be wrong with probability ``level``."""
-    tests = (question.size is not None) + (question.fate is not None)
-    each = level / max(1, tests)
-    judged = _measured(question, each)
-    lateness = _lateness(question)
-    if len(question.observed.values) == 1:
+def answered(question: Question, own: float, level: float) -> Judged:
+    """The verdict when the test of size may be wrong with probability ``own``, and that of
+    lateness, which is no matter of size and outside of any family, with ``level``.
+    """
+    values, lateness = question.observed, _lateness(question)
+    judged = _measured(question, own)
+    if len(values.values) == 1:
         return replace(judged, reason=_and(ONE_SEED, lateness))
-    if not tests:
-        values = question.observed
-        alike = 2 in (len(values.differences), len(values.fates))
-        few = TWO_ALIKE if alike else "known under one seed only"
-        return replace(judged, reason=_and(few, lateness))
-    verdict = _together(
-        _of_size(question, question.size, each),
-        _of_fate(question.fate, each),
-        lost=bool(question.observed.lost),
-    )
-    needed = _seeds_needed(question, each) if verdict == "inconclusive" else None
+    is_late = bool(values.lost or values.gained)
+    if question.size is None and not is_late:
+        few = TWO_ALIKE if len(question.differences) == 2 else "known under one seed only"
+        return replace(judged, reason=few)
+    verdict = _verdict(question, own, level)
+    if verdict == "better" and _served_fewer(question):
+        return replace(judged, reason=_and(_of_the_served(question), lateness))
+    if verdict != "inconclusive":
+        return replace(judged, verdict=verdict, reason=lateness)
+    needed = _seeds_needed(question, own, level)
     reason = lateness
-    if verdict == "inconclusive" and needed is None:
-        reason = _and(f"{MOST_SEEDS:,} seeds would not decide it", lateness)
-    return replace(judged, verdict=verdict, seeds_needed=needed, reason=reason)
+    if needed is None:
+        reason = _and(f"it would take more than {MOST_SEEDS} seeds to tell", lateness)
+    return replace(judged, seeds_needed=needed, reason=reason)
 
 
 def _evidence(differences: Sequence[float]) -> Evidence | None:
@@ -130,94 +154,115 @@ def _evidence(differences: Sequence[float]) -> Evidence | None:
 
 
 def _measured(question: Question, level: float) -> Judged:
-    """The mean change with its interval and the margin, as shares of the base if there is one."""
+    """The mean change with its interval and the margin: as ratios, or as shares of the base, of
+    which at most all is lost; from a base of zero, and of times some of which are zero, in the
+    unit of the metric.
+    """
     blank = replace(question.blank, p_value=question.p_value, level=level)
-    differences = question.observed.differences
+    differences, size = question.differences, question.size
     if not differences or blank.base is None:
         return blank
-    relative = blank.base != 0.0
-    scale = abs(blank.base) if relative else 1.0
     mean = math.fsum(differences) / len(differences)
-    half = question.size.half_width(level) if question.size else None
+    half = math.nan if size is None else size.half_width(level)
+    found: tuple[float, ...] = (mean, mean - half, mean + half, question.margin)
+    relative = question.in_logs
+    if relative:
+        found = tuple(map(math.expm1, found))
+    elif blank.base != 0.0 and question.metric.unit not in RATIO_SCALES:
+        relative = True
+        found = tuple(max(-1.0, each / abs(blank.base)) for each in found)
+    change, low, high, margin = found
     return replace(
         blank,
-        change=mean / scale,
-        low=None if half is None else (mean - half) / scale,
-        high=None if half is None else (mean + half) / scale,
+        change=change,
+        low=None if size is None else low,
+        high=None if size is None else high,
         relative=relative,
-        margin=_margin(question.metric, blank.base) / scale,
+        margin=margin,
     )
 
 
-def _margin(declared: Metric, base: float) -> float:
-    """The difference up to which two sides count as equal, in the metric's unit."""
-    return max(abs(base) * max(declared.margin, ROUNDING), declared.floor)
+def _verdict(question: Question, own: float, level: float) -> Verdict:
+    """Of size and lateness together; a figure that a run of new has lost is neither same nor
+    better.
+    """
+    (lost, gained), seeds = question.late, len(question.observed.values)
+    if lost and lateness_p(lost, gained, seeds) <= level:
+        return "worse"
+    size = "inconclusive" if question.size is None else _of_size(question, question.size, own)
+    if size == "worse":
+        return "worse"
+    if lost:
+        return "inconclusive"
+    if gained:
+        is_sure = lateness_p(gained, lost, seeds) <= level
+        return "better" if is_sure or size == "better" else "inconclusive"
+    return size
 
 
-def _of_size(question: Question, size: Evidence | None, level: float) -> Verdict | None:
-    if size is None:
-        return None
-    if not any(question.observed.differences):
+def _of_size(question: Question, size: Evidence, level: float) -> Verdict:
+    if not any(question.differences):
         return "same"
-    base = question.blank.base
-    margin = _margin(question.metric, base if base is not None else 0.0)
-    if size.p_value <= level and abs(size.mean) > margin:
+    if size.p_value <= level and abs(size.mean) > question.margin:
         if question.metric.better == "none":
             return "changed"
         return "better" if (size.mean > 0.0) == (question.metric.better == "up") else "worse"
-    return "same" if abs(size.mean) + size.half_width(level) <= margin else "inconclusive"
+    within = abs(size.mean) + size.half_width(level) <= question.margin
+    return "same" if within else "inconclusive"
 
 
-def _of_fate(fate: Evidence | None, level: float) -> Verdict | None:
-    if fate is None:
-        return None
-    if fate.p_value > level:
-        return "inconclusive"
-    return "worse" if fate.mean > 0.0 else "better"
-
-
-def _together(size: Verdict | None, fate: Verdict | None, lost: bool) -> Verdict:
-    """What both tests come to; a figure that a run of new has lost is neither same nor better."""
-    if "worse" in (size, fate):
-        return "worse"
-    if fate is None:
-        return size or "inconclusive"
-    return "better" if fate == "better" or (size == "better" and not lost) else "inconclusive"
-
-
-def _seeds_needed(question: Question, level: float) -> int | None:
+def _seeds_needed(question: Question, own: float, level: float) -> int | None:
     """The seeds that would decide by the quicker of the tests that can.
 
     The size is known under some of the seeds only, and takes more of them all
     the more.
     """
-    size, fate, values = question.size, question.fate, question.observed
-    needed = [] if fate is None else [fate.seeds_needed(level, 0.0)]
-    if size is not None and (fate is None or _size_may_decide(question, size)):
-        known = size.seeds_needed(level, _margin(question.metric, question.blank.base or 0.0))
-        needed.append(known and math.ceil(known * len(values.values) / size.n))
+    size, seeds = question.size, len(question.observed.values)
+    needed = [lateness_seeds_needed(max(question.late), min(question.late), seeds, level)]
+    if size is not None and (not any(question.late) or _size_may_decide(question, size)):
+        known = size.seeds_needed(own, question.margin)
+        needed.append(known and math.ceil(known * seeds / size.n))
     return min((each for each in needed if each is not None), default=None)
 
 
 def _size_may_decide(question: Question, size: Evidence) -> bool:
-    """Whether, beside a test of fate, that of size may come to worse, or to better and to count."""
-    if abs(size.mean) <= _margin(question.metric, question.blank.base or 0.0):
+    """Whether, beside lateness, the size may come to worse, or to better and to count."""
+    if abs(size.mean) <= question.margin:
         return False
     is_better = (size.mean > 0.0) == (question.metric.better == "up")
     return not is_better or not question.observed.lost
 
 
+def _served_fewer(question: Question) -> bool:
+    """Whether new leaves out more, so that who was served is not who was served before."""
+    base, new = question.observed.left_out
+    return new - base > WORTH_SAYING
+
+
+def _of_the_served(question: Question) -> str:
+    base, new = map(share, question.observed.left_out)
+    few = f"{new} {REFUSED} in {question.new}, {base} in {question.base}"
+    return f"better for those served only: {few}"
+
+
 def _lateness(question: Question) -> str:
-    """Which side does not know the figure under which seeds, as its runs ended too early."""
+    """Which side does not know the figure under which seeds, and why."""
     said = [
-        f"unknown in {side} under {named_seeds(seeds)}: requests were still on their way at the end"
-        for side, seeds in (
-            (question.new, question.observed.lost),
-            (question.base, question.observed.gained),
+        f"{side} has no value for it under {named_seeds(seeds)}: {_why_late(question, at)}"
+        for side, seeds, at in (
+            (question.new, question.observed.lost, 1),
+            (question.base, question.observed.gained, 0),
         )
         if seeds
     ]
     return "; ".join(said)
+
+
+def _why_late(question: Question, at: int) -> str:
+    left_out = question.observed.left_out[at]
+    if left_out > WORTH_SAYING:
+        return f"{share(left_out)} {REFUSED}, or were still on their way at the end"
+    return "requests were still on their way at the end"
 
 
 def _incomparable(question: Question, reason: str) -> Judged:

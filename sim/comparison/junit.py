@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from sim.comparison import wording
 from sim.comparison.exact import ExactComparison
-from sim.comparison.pairing import called
 from sim.comparison.report import One, Report
 from sim.comparison.verdict import Verdict
 
@@ -65,17 +64,21 @@ def _cases(comparison: One) -> Iterator[_Case]:
     if comparison.reason:
         yield _Case(scenario, "comparable", "incomparable", comparison.reason)
     for fault in comparison.unpaired:
-        group = f"{scenario}.{called(fault.variant)}"
-        yield _Case(group, "comparable", "incomparable", fault.reason)
+        yield _Case(_group(scenario, fault.variant), "comparable", "incomparable", fault.reason)
     if isinstance(comparison, ExactComparison):
         for run in comparison.runs:
-            group = f"{scenario}.{called(run.variant)}"
-            yield _Case(group, f"seed {run.seed}", run.verdict, wording.exact_sentence(run))
+            said = wording.exact_sentence(run)
+            yield _Case(_group(scenario, run.variant), f"seed {run.seed}", run.verdict, said)
         return
     for each in comparison.judged:
         if each.primary:
-            group = f"{scenario}.{called(each.variant)}"
+            group = _group(scenario, each.variant)
             yield _Case(group, each.key, each.verdict, wording.sentence(each))
+
+
+def _group(scenario: str, variant: str) -> str:
+    """What the tests of a variant stand under; those of a scenario without any, under its name."""
+    return f"{scenario}.{variant}" if variant else scenario
 
 
 def _legal(text: str) -> str:

@@ -25,7 +25,8 @@ def render(report: Report, everything: bool = False) -> str:
             line, body = wording.headline(each), list(_paired(each, everything))
         blocks.append(f"**{_plain(each.scenario)}** ({names}): {_plain(line)}")
         faults = [
-            f"- not comparable: {_plain(called(fault.variant))}: {_plain(fault.reason)}"
+            "- not comparable: "
+            f"{_plain(called(fault.variant, each.scenario))}: {_plain(fault.reason)}"
             for fault in each.unpaired
         ]
         notes = [f"- note: {_plain(note)}" for note in each.notes]
@@ -50,17 +51,17 @@ def _paired(comparison: Comparison, everything: bool) -> Iterator[str]:
         yield "\n".join(f"- {_plain(wording.sentence(each))}" for each in named)
     shown = wording.worth_a_row(comparison, everything)
     if shown:
-        yield _unfolded(shown)
+        yield _unfolded(shown, comparison.scenario)
     if advice := wording.advice(shown):
         yield _plain(advice)
 
 
-def _unfolded(shown: Sequence[Judged]) -> str:
+def _unfolded(shown: Sequence[Judged], scenario: str) -> str:
     """The table of all that was judged, folded until somebody asks for it."""
     header = ["variant", "metric", *wording.COLUMNS]
     rows = [
         (
-            called(each.variant),
+            called(each.variant, scenario),
             each.key + ("" if each.primary else " (decides nothing)"),
             *wording.cells(each),
         )

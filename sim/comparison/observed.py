@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from sim.comparison.pairing import Runs
 from sim.results.comparison import figure_value
 from sim.results.metrics import metric
+from sim.results.survivors import behind, is_late, left_out
 
 LARGEST: Final = 1e100
 """Of larger numbers the squares are none; no run of podsim comes near."""
@@ -17,9 +18,10 @@ LARGEST: Final = 1e100
 class Unknown(Enum):
     """Why a figure has no value.
 
-    ``LATE``: what it measures was still going on when the run ended, so that it
-    is larger than whatever was seen. ``NONE``: there was nothing to measure.
-    ``BROKEN``: it is no number that can be reckoned with, which no run of podsim writes.
+    ``LATE``: what it measures was still going on when the run ended, or more were
+    refused than it leaves room for, so that it is larger than whatever was seen.
+    ``NONE``: there was nothing to measure. ``BROKEN``: it is no number that can be
+    reckoned with, which no run of podsim writes.
     """
 
     LATE = "late"
@@ -32,9 +34,13 @@ Value: TypeAlias = float | Unknown
 
 @dataclass(frozen=True)
 class Observed:
-    """A figure under the seeds that both sides have; ``values`` by seed, those of base and new."""
+    """A figure under the seeds that both sides have; ``values`` by seed, those of base and new.
+
+    ``left_out`` are the shares of the requests that it says nothing of, on both sides.
+    """
 
     values: Mapping[int, tuple[Value, Value]]
+    left_out: tuple[float, float] = (0.0, 0.0)
 
     @property
     def known(self) -> list[tuple[float, float]]:
@@ -66,14 +72,6 @@ class Observed:
     def gained(self) -> list[int]:
         """The seeds for which only the base does not know it, for lateness."""
         return self.seeds(Unknown.LATE, None)
-
-    @property
-    def fates(self) -> list[float]:
-        """By seed 1 where it is lost, -1 where it is gained, else 0; empty if all are 0."""
-        lost, gained = self.lost, self.gained
-        if not lost and not gained:
-            return []
-        return [float(seed in lost) - float(seed in gained) for seed in self.values]
 
     @property
     def knowers(self) -> tuple[bool, bool]:
@@ -112,8 +110,10 @@ class Observed:
 
 def observed(key: str, runs: Runs) -> Observed:
     """The values of a figure under each seed."""
+    olds, youngs = [old.summary for old, _ in runs], [young.summary for _, young in runs]
     return Observed(
-        {old.seed: (_value(key, old.summary), _value(key, young.summary)) for old, young in runs}
+        {old.seed: _both(key, old.summary, young.summary) for old, young in runs},
+        (left_out(key, olds), left_out(key, youngs)),
     )
 
 
@@ -135,43 +135,31 @@ def _is(value: Value, wanted: Unknown | None) -> bool:
     return _is_known(value) if wanted is None else value is wanted
 
 
+def _both(
+    key: str, old: Mapping[str, float | None], young: Mapping[str, float | None]
+) -> tuple[Value, Value]:
+    """The values of both; of one side alone that served too few for it, it is late.
+
+    Else whoever refuses most would be the fastest. Where both served too few, it
+    is that of those served on both sides.
+    """
+    base, new = _value(key, old), _value(key, young)
+    few, fewer = _of_too_few(key, old), _of_too_few(key, young)
+    if few == fewer:
+        return base, new
+    return (Unknown.LATE, new) if few else (base, Unknown.LATE)
+
+
+def _of_too_few(key: str, summary: Mapping[str, float | None]) -> bool:
+    found = behind(key, summary)
+    return found is not None and found.hides(key.rpartition(".")[2])
+
+
 def _value(key: str, summary: Mapping[str, float | None]) -> Value:
     value = figure_value(key, summary)
     if value is None:
-        return Unknown.LATE if _is_late(key, summary) else Unknown.NONE
+        return Unknown.LATE if is_late(key, summary) else Unknown.NONE
     # A summary from a file may hold anything, and a comparison with NaN is never true.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         return Unknown.BROKEN
     return float(value)
-
-
-def _is_late(key: str, summary: Mapping[str, float | None]) -> bool:
-    """Whether a figure is null because requests or holds were still on their way at the end.
-
-    Only what is better when it is smaller is a time that goes on.
-    """
-    if metric(key).better != "down" or key.count(".") == 0:
-        return False
-    owner, _, quantity = key.rpartition(".")[0].rpartition(".")
-    if not owner:
-        return _count(summary, f"samples.{quantity}.censored") > 0
-    if owner.startswith("by_workload."):
-        return _in_flight(owner, summary) > 0
-    if owner.startswith("pool.") and quantity == "hold_s":
-        return _count(summary, f"{owner}.holds.censored") > 0
-    return False
-
-
-def _in_flight(workload: str, summary: Mapping[str, float | None]) -> int:
-    """Requests of a workload that were neither answered nor given up: the rest of its counts."""
-    requests = _count(summary, f"{workload}.requests")
-    errors = requests * _count(summary, f"{workload}.error_ratio")
-    over = sum(
-        _count(summary, f"{workload}.{counted}")
-        for counted in ("requests_completed", "requests_cancelled")
-    )
-    return round(requests - errors - over)
-
-
-def _count(summary: Mapping[str, float | None], key: str) -> float:
-    return summary.get(key) or 0.0

@@ -10,9 +10,18 @@
 - Otherwise it is *inconclusive*. With one seed it always is: one difference has
   no spread; nor have two that are alike, as counts are by chance.
 
-Differences are shown as shares of the base's mean over the seeds, which counts
-as a constant, and in the metric's unit where that mean is zero. A percentile is
-compared run by run: its mean over seeds is not the percentile of all requests.
+Times and rates are compared as ratios, new / base, by their logarithms, so that
+no interval reaches below nothing. Other differences are shown as shares of the
+base's mean over the seeds, which counts as a constant and of which no more than all
+can be lost; in the metric's unit where that mean is zero, and of a time that is zero
+under some seed. A percentile is compared run by run: its mean over seeds
+is not the percentile of all requests.
+
+A figure that is null since requests were late, or of which one side alone served
+too few, is worse than any number: under so many seeds more on one side that
+chance would do it in less than ``LEVEL`` of cases, it is worse, or better,
+whatever the other seeds say (``lateness_p``; outside of the families). What is
+better for those served only, since fewer were, is inconclusive.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +31,13 @@ from typing import Final
 from sim.comparison.evidence import holm_levels
 from sim.comparison.judging import Question, answered, settled
 from sim.comparison.observed import missing_from, observed
-from sim.comparison.pairing import Pair, paired
+from sim.comparison.pairing import Pair, called, paired
 from sim.comparison.remarks import Remarks
 from sim.comparison.sides import Side
 from sim.comparison.verdict import Comparison, Judged
 from sim.results.comparison import NOT_COMPARED, figure_keys
 from sim.results.metrics import metric
+from sim.results.survivors import REFUSED, WORTH_SAYING, left_out, share
 
 LEVEL: Final = 0.05
 
@@ -53,8 +63,25 @@ def compare(base: Side, new: Side, *, across: bool = False, level: float = LEVEL
         unpaired=match.unpaired,
         pairs=len(runs),
         identical=sum(old.is_identical(young) for old, young in runs),
-        notes=(*match.notes, *remarks.told([pair.variant for pair in match.pairs])),
+        notes=(
+            *match.notes,
+            *_unserved(match.pairs, base, new),
+            *remarks.told([pair.variant for pair in match.pairs], base.scenario),
+        ),
     )
+
+
+def _unserved(pairs: Sequence[Pair], base: Side, new: Side) -> Iterator[str]:
+    """Whom times and speeds leave out, where that is more than a few on either side."""
+    for pair in pairs:
+        sides = zip(*((old.summary, young.summary) for old, young in pair.runs))
+        old, young = (left_out("e2e_s.p95", side) for side in sides)
+        if max(old, young) > WORTH_SAYING:
+            yield (
+                f"{called(pair.variant, base.scenario)}: times and speeds are of those served: "
+                f"{share(old)} of the requests {REFUSED} in {base.label}, {share(young)} in "
+                f"{new.label}"
+            )
 
 
 def _asked(pair: Pair, base: str, new: str, remarks: Remarks) -> Iterator[Judged | Question]:
@@ -114,4 +141,4 @@ def _answers(asked: Sequence[Judged | Question], level: float) -> Iterator[Judge
         for at, own in zip(places, holm_levels(p_values, level), strict=True):
             levels[at] = own
     for each, own in zip(asked, levels, strict=True):
-        yield answered(each, own) if isinstance(each, Question) else each
+        yield answered(each, own, level) if isinstance(each, Question) else each

@@ -60,7 +60,11 @@ def paired(base: Side, new: Side, across: bool = False) -> Paired:
     names = _names(base, new)
     for old, young in names:
         before, after = base.of(old), new.of(young)
-        name = old if old == young else f"{called(old)} → {called(young)}"
+        name = (
+            old
+            if old == young
+            else " → ".join((called(old, base.scenario), called(young, new.scenario)))
+        )
         runs = tuple((before[seed], after[seed]) for seed in sorted(before) if seed in after)
         if not after:
             reason = f"{new.label} has no such variant"
@@ -77,10 +81,11 @@ def paired(base: Side, new: Side, across: bool = False) -> Paired:
         else:
             alone = tuple(seed for seed in sorted(before) if seed not in after)
             pairs.append(Pair(name, runs, across or old != young, alone))
-            notes += _left_out(name, before, after, base.label, new.label)
+            who = called(name, base.scenario)
+            notes += _left_out(who, before, after, base.label, new.label)
     fresh = set(new.variants) - {young for _, young in names}
     notes += [
-        f"{called(variant)} is only in {new.label}: nothing to compare it with"
+        f"{called(variant, new.scenario)} is only in {new.label}: nothing to compare it with"
         for variant in new.variants
         if variant in fresh
     ]
@@ -88,9 +93,9 @@ def paired(base: Side, new: Side, across: bool = False) -> Paired:
     return Paired(tuple(pairs), tuple(unpaired), tuple(notes))
 
 
-def called(variant: str) -> str:
-    """What a reader is told of a variant; that of a scenario without variants has no name."""
-    return variant or "(no variants)"
+def called(variant: str, scenario: str) -> str:
+    """What a reader is told of a variant; that of a scenario without variants goes by its name."""
+    return variant or scenario
 
 
 def named_seeds(seeds: Iterable[int]) -> str:
@@ -167,7 +172,7 @@ def _left_out(
 ) -> list[str]:
     """A remark for seeds that only one side has."""
     return [
-        f"{called(name)}: {named_seeds(alone)} only in {label}"
+        f"{name}: {named_seeds(alone)} only in {label}"
         for label, alone in (
             (base, [seed for seed in sorted(before) if seed not in after]),
             (new, [seed for seed in sorted(after) if seed not in before]),

@@ -15,12 +15,16 @@ class Remarks:
         """That ``key`` is not judged in ``variant``, for this reason."""
         self._figures.setdefault((reason, variant), []).append(key)
 
-    def told(self, variants: Sequence[str]) -> Iterator[str]:
-        """The remarks; ``variants`` are all that were compared."""
+    def told(self, variants: Sequence[str], scenario: str) -> Iterator[str]:
+        """The remarks; ``variants`` are all that were compared, of ``scenario``."""
         sharing: dict[tuple[str, str], list[str]] = {}
         for (reason, variant), keys in self._figures.items():
             sharing.setdefault((reason, ", ".join(keys)), []).append(variant)
         for (reason, figures), names in sharing.items():
             everywhere = len(names) == len(variants) > 1
-            who = "all variants" if everywhere else ", ".join(map(called, names))
+            who = (
+                "all variants"
+                if everywhere
+                else ", ".join(called(name, scenario) for name in names)
+            )
             yield f"{who}: {reason}: {figures}"

@@ -129,6 +129,18 @@ def fresh_side(label: str, runs: "Runs") -> Side:
     return Side(label, scenarios.name, figures)
 
 
+def result_side(label: str, scenario: str, runs: Iterable[RunResult]) -> Side:
+    """The figures of results as a side that knows nothing of its settings and tables."""
+    return Side(
+        label,
+        scenario,
+        tuple(
+            Figures(run.variant, run.seed, "", run.digest, dict(flatten(run.summary)))
+            for run in runs
+        ),
+    )
+
+
 def _stored_tables(run: StoredRun) -> Tables:
     return run.read().tables
 

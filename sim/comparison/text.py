@@ -25,7 +25,9 @@ def render(report: Report, everything: bool = False) -> str:
         lines += [
             line
             for fault in each.unpaired
-            for line in _wrapped(f"not comparable: {called(fault.variant)}: {fault.reason}")
+            for line in _wrapped(
+                f"not comparable: {called(fault.variant, each.scenario)}: {fault.reason}"
+            )
         ]
         lines += [line for note in each.notes for line in _wrapped(f"note: {note}")]
         lines.append("")
@@ -56,7 +58,7 @@ def _paired(comparison: Comparison, everything: bool) -> Iterator[str]:
     if not shown:
         return
     yield ""
-    yield from _aligned([["", *wording.COLUMNS], *_rows(shown)])
+    yield from _aligned([["", *wording.COLUMNS], *_rows(shown, comparison.scenario)])
     yield ""
     for line in wording.remarks(shown):
         yield from _wrapped(line)
@@ -64,12 +66,12 @@ def _paired(comparison: Comparison, everything: bool) -> Iterator[str]:
         yield from _wrapped(advice)
 
 
-def _rows(shown: Sequence[Judged]) -> Iterator[list[str]]:
+def _rows(shown: Sequence[Judged], scenario: str) -> Iterator[list[str]]:
     """A row for each metric, below its variant; those that decide nothing apart."""
     several = len({each.variant for each in shown}) > 1
     both = len({each.primary for each in shown}) > 1
     for variant, primary in dict.fromkeys((each.variant, each.primary) for each in shown):
-        heading = [called(variant)] if several else []
+        heading = [called(variant, scenario)] if several else []
         if not primary:
             heading.append("metrics that decide nothing")
         elif both:

@@ -23,8 +23,9 @@ MOST_FIGURES: Final = 3
 """How many figures are named in one sentence."""
 
 PAIRED_METHOD: Final = (
-    "Differences new - base, seed by seed, with t intervals that hold for all primary metrics of a "
-    "scenario together (95 %, Holm). A percentile is compared run by run; its mean over seeds is "
+    "Differences new - base, seed by seed, of times and rates ratios new / base (geometric means), "
+    "with t intervals that hold for all primary metrics of a scenario together (95 %, Holm). A "
+    "percentile is compared run by run; its mean over seeds is "
     "not the percentile of all requests."
 )
 
@@ -40,7 +41,7 @@ def amount(value: float | None) -> str:
 
 
 def change(judged: Judged) -> str:
-    """The mean change: in percent of the base, or in the metric's unit from a base of zero."""
+    """The mean change: in percent of the base, or in the metric's unit."""
     if judged.change is None:
         return ""
     return _shown(judged, judged.change) + _measure(judged)
@@ -62,7 +63,7 @@ def margin(judged: Judged) -> str:
 
 def sentence(judged: Judged) -> str:
     """What became of a metric, by how much, and how sure that is."""
-    who = f"{called(judged.variant)}: " if judged.variant else ""
+    who = f"{judged.variant}: " if judged.variant else ""
     values = f"{amount(judged.base)} → {amount(judged.new)}"
     parts = [f"{who}{judged.key} is {told(judged.verdict)}: {values}"]
     if judged.change is not None:
@@ -104,7 +105,11 @@ def identical_variants(comparison: Comparison) -> list[str]:
     verdicts: dict[str, set[Verdict]] = {}
     for each in comparison.judged:
         verdicts.setdefault(each.variant, set()).add(each.verdict)
-    return [called(variant) for variant, found in verdicts.items() if found == {"identical"}]
+    return [
+        called(variant, comparison.scenario)
+        for variant, found in verdicts.items()
+        if found == {"identical"}
+    ]
 
 
 def advice(judged: Iterable[Judged]) -> str:
@@ -155,10 +160,10 @@ def remarks(judged: Iterable[Judged]) -> list[str]:
     return [f"{few(list(keys))}: {reason}" for reason, keys in found.items()]
 
 
-def few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], most: int = MOST_FIGURES) -> str:
     """The first of several names, and how many more there are."""
-    more = len(names) - MOST_FIGURES
-    return ", ".join(names[:MOST_FIGURES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def headline(comparison: Comparison) -> str:
@@ -192,7 +197,7 @@ def exact_headline(comparison: ExactComparison) -> str:
 
 def exact_sentence(run: ExactRun) -> str:
     """Where two runs of one variant and seed first differ."""
-    who = f"{called(run.variant)}, seed {run.seed}" if run.variant else f"seed {run.seed}"
+    who = f"{run.variant}, seed {run.seed}" if run.variant else f"seed {run.seed}"
     parts = [run.reason] if run.reason else []
     if run.cell is not None:
         parts.append(_cell(run.cell))

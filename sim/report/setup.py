@@ -182,7 +182,7 @@ def _traffic(scenario: Mapping[str, Any]) -> Iterator[Line]:
 def _objectives(scenario: Mapping[str, Any]) -> Iterator[Line]:
     slo = scenario.get("slo")
     if slo:
-        said = [f"{key.upper()} at most {slo[key]:g} s" for key in ("ttft", "tpot") if slo.get(key)]
+        said = [f"{key.upper()} at most {slo[key]:g} s" for key in slo if slo[key] is not None]
         yield Line("Service objectives", ", ".join(said))
 
 

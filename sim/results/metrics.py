@@ -246,8 +246,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         0.01,
         "of the requests that arrived in the window and whose fate is known, the share completed "
         "within the objectives; rejected and failed ones and those whose client gave up miss "
-        "them, so does one still without a first token after the TTFT objective; other unfinished "
-        "ones are left out",
+        "them, so does one still without a first token after the TTFT objective or unfinished "
+        "after the E2E objective; other unfinished ones are left out",
         primary=True,
         floor=0.001,
     ),

@@ -42,12 +42,18 @@ class RunFacts:
     events: int
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
+    slo_e2e_s: float | None = None
     workload_counts: dict[str, dict[str, int]] = field(default_factory=dict)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
     exclusive_pools: tuple[str, ...] = ()
     lives_s: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     restarts_s: tuple[float, ...] = ()
+
+    @property
+    def has_slo(self) -> bool:
+        """Whether there are objectives to attain."""
+        return (self.slo_ttft_s, self.slo_tpot_s, self.slo_e2e_s) != (None, None, None)
 
 
 @dataclass(frozen=True, repr=False)

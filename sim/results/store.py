@@ -171,7 +171,8 @@ def _plain_facts(facts: RunFacts) -> dict[str, Any]:
 
 def facts_from(plain: Mapping[str, Any]) -> RunFacts:
     """The facts of a run from its manifest; raises as a mapping and what is in it do."""
-    facts = RunFacts(**{field.name: plain[field.name] for field in fields(RunFacts)})
+    names = {field.name for field in fields(RunFacts)}
+    facts = RunFacts(**{name: value for name, value in plain.items() if name in names})
     return replace(
         facts,
         window_end_s=inf if facts.window_end_s is None else facts.window_end_s,

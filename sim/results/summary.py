@@ -63,7 +63,7 @@ def summarise(
     }
     if abandoned:
         summary["abandoned_tokens"] = _abandoned(abandoned, here)
-    if facts.slo_ttft_s is not None or facts.slo_tpot_s is not None:
+    if facts.has_slo:
         attained = _attained(facts, requests)
         samples["slo_attainment"] = _decided(facts, requests, attained, here)
         fates = samples["slo_attainment"].observed
@@ -213,6 +213,8 @@ def _attained(facts: RunFacts, requests: RequestColumns) -> Mask:
         attained &= requests.ttft_s <= facts.slo_ttft_s
     if facts.slo_tpot_s is not None:
         attained &= ~(requests.tpot_s > facts.slo_tpot_s)
+    if facts.slo_e2e_s is not None:
+        attained &= requests.end_s - requests.arrival_s <= facts.slo_e2e_s
     return attained
 
 
@@ -220,10 +222,12 @@ def _decided(facts: RunFacts, requests: RequestColumns, attained: Mask, here: Ma
     """1 for each request that attained the objectives, 0 for each that is known to miss them."""
     growing = requests.were(Status.IN_FLIGHT)
     late = np.zeros_like(growing)
+    so_far_s = facts.end_s - requests.arrival_s
     if facts.slo_ttft_s is not None:
-        waiting_s = facts.end_s - requests.arrival_s
-        waited_s = np.where(np.isnan(requests.first_token_s), waiting_s, requests.ttft_s)
-        late = growing & (waited_s > facts.slo_ttft_s)
+        waited_s = np.where(np.isnan(requests.first_token_s), so_far_s, requests.ttft_s)
+        late |= growing & (waited_s > facts.slo_ttft_s)
+    if facts.slo_e2e_s is not None:
+        late |= growing & (so_far_s > facts.slo_e2e_s)
     decided = here & (~growing | late)
     return Sample(attained[decided].astype(np.float64), count(here & growing & ~late))
 

@@ -90,11 +90,14 @@ class Slo(Model):
     tpot: PositiveDuration | None = Field(
         default=None, description="Most time per output token after the first."
     )
+    e2e: PositiveDuration | None = Field(
+        default=None, description="Most time from arrival to the end of the answer."
+    )
 
     @rule
     def _says_something(self) -> Iterator[Problem]:
-        if self.ttft is None and self.tpot is None:
-            yield "", "give ttft, tpot or both"
+        if self.ttft is None and self.tpot is None and self.e2e is None:
+            yield "", "give one or more of ttft, tpot and e2e"
 
 
 class Scenario(Model):

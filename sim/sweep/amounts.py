@@ -44,6 +44,11 @@ class Amount:
         base = self.number * _size(self.unit)
         return _scale(self.unit) == "" and base == base.to_integral_value()
 
+    @property
+    def value(self) -> int | float:
+        """The number as Python has it; whole where it is."""
+        return int(self.number) if self.number == int(self.number) else float(self.number)
+
     def __str__(self) -> str:
         """As ``--set`` takes it."""
         return f"{_plain(self.number)}{self.unit}"

@@ -74,7 +74,7 @@ def run(
 def find(
     scenario: Source,
     vary: str,
-    target: str,
+    target: str | Iterable[str],
     *,
     tolerance: str | None = None,
     variants: Iterable[str] = (),
@@ -85,23 +85,27 @@ def find(
     executor: str = "processes",
     address: str | None = None,
     retries: int = 1,
+    store: str | Path = DEFAULT_STORE,
 ) -> tuple[Answer, ...]:
     """Bisect one parameter for a target, as ``podsim find``: one answer for each variant.
 
-    ``vary`` is ``"backends.qwen.replicas=1..32"``, ``target`` ``"ttft_s.p95 <= 2.5"``.
-    ``jobs``, ``executor`` and ``address`` are as in ``run``.
+    ``vary`` is ``"backends.qwen.replicas=1..32"`` or ``"...=2,4,8"``, ``target``
+    ``"ttft_s.p95 <= 2.5"`` or several of them, which are to hold together. Values of
+    an answer are numbers, in its ``unit``. ``jobs``, ``executor``, ``address`` and
+    ``store`` are as in ``run``.
     Raises ``ScenarioError`` and ``UserError`` for what cannot be meant.
     """
     return search(
         scenario,
         ladder(vary, tolerance),
-        parse(target),
+        [parse(each) for each in ([target] if isinstance(target, str) else target)],
         opener_for_scripts(executor, jobs, address),
         variants=tuple(variants),
         seeds=None if seeds is None else tuple(seeds),
         max_seeds=max_seeds,
         settings=tuple(settings),
         retries=retries,
+        root=Path(store),
     )
 
 

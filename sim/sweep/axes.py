@@ -2,14 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from sim.errors import Fault, ScenarioError
 from sim.rng import Streams
-from sim.scenario.nodes import Sequence, plain
+from sim.scenario import nodes
+from sim.scenario.nodes import plain
 from sim.scenario.variants import SHARED_KEYS
 from sim.scenario.yamltext import parse as parse_yaml
 from sim.sweep.amounts import NUMBER, Amount, alike, in_base, parse, rounded
@@ -66,17 +67,29 @@ def values(option: str, path: str, written: tuple[str, ...]) -> Axis:
     return _axis(option, f"{path}=", lambda _: written)
 
 
-def ends(option: str, text: str) -> tuple[str, tuple[Amount, Amount]]:
-    """The path and the two ends of ``path=1..32``, in one unit; raises ``ScenarioError``."""
-    found: list[tuple[Amount, Amount]] = []
+def varied(option: str, text: str) -> tuple[str, tuple[Amount, ...], bool]:
+    """The path and the values of ``path=1..32`` or ``path=2,4,8``, which go up, in one unit, and
+    whether they are all: of a range they are its ends. Raises ``ScenarioError``.
+    """
+    found: list[tuple[Amount, ...]] = []
+    is_list = not _INTERVAL.fullmatch(text.partition("=")[2])
 
     def read(written: str) -> tuple[str, ...]:
-        low, high = _interval(written, "1..32")
-        found.append((low, high))
-        return str(low), str(high)
+        if not is_list or (_DOTS.fullmatch(written) and not _STEPPED.fullmatch(written)):
+            found.append(_interval(written, "1..32"))
+        else:
+            found.append(_numbers(_range(written) or _list(written)))
+        return tuple(map(str, found[0]))
 
     axis = _axis(option, text, read)
-    return axis.path, found[0]
+    return axis.path, found[0], is_list
+
+
+def _numbers(items: Sequence[str]) -> tuple[Amount, ...]:
+    """The values of a list in one unit, going up; raises ``ValueError``."""
+    if len(items) < 2:
+        raise ValueError("must be from..to, as in 1..32, or two values or more, as in 2,4,8")
+    return tuple(sorted(alike([parse(item) for item in items]), key=lambda each: each.number))
 
 
 def _axis(option: str, text: str, read: Callable[[str], tuple[str, ...]]) -> Axis:
@@ -136,7 +149,7 @@ def _range(written: str) -> tuple[str, ...]:
 def _list(written: str) -> tuple[str, ...]:
     """The items of ``a,b,c``, where an item is YAML and may hold commas in brackets or quotes."""
     node = parse_yaml(f"[{written}]", "list")
-    if not isinstance(node, Sequence):
+    if not isinstance(node, nodes.Sequence):
         raise ValueError("must be a list of values, such as 1,2,4")
     # The reader knows where each item begins; how it is written is left to its author.
     starts = [item.place.column - 2 for item in node.items]

@@ -1,21 +1,25 @@
 """The value of one parameter at which a target begins to be met, with intervals over seeds."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.metadata import version
 from itertools import count, islice
-from math import ceil, inf
+from math import ceil, isinf
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from sim.comparison.pairing import named_seeds
 from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
+from sim.results.survivors import REFUSED, WORTH_SAYING, Figures, left_out, share
 from sim.scenario.load import ScenarioSet
 from sim.stats import Interval
 from sim.sweep import axes, search
 from sim.sweep.amounts import Amount, alike, in_base, parse
-from sim.sweep.answer import Answer, Status, Trial
+from sim.sweep.answer import Answer, Judged, Number, Status, Trial
+from sim.sweep.design import Design
 from sim.sweep.executor import Executor
+from sim.sweep.kept import DEFAULT_STORE, Kept, folder_of
 from sim.sweep.points import Loader, Source
 from sim.sweep.runs import Failed, Outcome, Task, measure_all
 from sim.sweep.sweep import Opened
@@ -26,36 +30,56 @@ Note: TypeAlias = Callable[[str], None]
 DEFAULT_MAX_SEEDS: Final = 20
 DEFAULT_PARTS: Final = 100
 MAX_VALUES: Final = 10**9
+MAX_SKIPPED: Final = 1_000
+"""Values that are no scenario before a search gives up, with the fault of the last."""
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """The values of a search: from ``low`` in steps of ``step`` to ``high``, which is the last."""
+    """The values of a search: from ``low`` in steps of ``step`` to ``high``, which is the last,
+    or those that are ``listed``.
+    """
 
     path: str
     low: Amount
     high: Amount
     step: Amount
+    listed: tuple[Amount, ...] = ()
 
     @property
     def last(self) -> int:
         """The index of ``high``."""
+        if self.listed:
+            return len(self.listed) - 1
         return ceil((self.high.number - self.low.number) / self.step.number)
 
-    def value(self, index: int) -> str:
-        """As ``--set`` takes it."""
+    def amount(self, index: int) -> Amount:
+        """The value of an index."""
+        if self.listed:
+            return self.listed[index]
         if index == self.last:
-            return str(self.high)
-        return str(Amount(self.low.number + index * self.step.number, self.low.unit))
+            return self.high
+        return Amount(self.low.number + index * self.step.number, self.low.unit)
+
+    @property
+    def design(self) -> Design:
+        """What finished runs are kept under: the same values, whatever is asked of them."""
+        values = ",".join(map(str, self.listed)) or f"{self.low}..{self.high}..{self.step}"
+        return Design((self.path,), ("--vary",), ((values,),))
 
 
 def ladder(vary: str, tolerance: str | None) -> Ladder:
-    """The values of ``path=1..32``; raises ``ScenarioError`` and ``UserError``.
+    """The values of ``path=1..32`` or ``path=2,4,8``; raises ``ScenarioError`` and ``UserError``.
 
     Without a tolerance whole numbers go by one, others by a round number of
     at most a hundredth of the way.
     """
-    path, (low, high) = axes.ends("--vary", vary)
+    path, written, is_list = axes.varied("--vary", vary)
+    low, high = written[0], written[-1]
+    if is_list:
+        if tolerance is not None:
+            raise UserError("--tolerance is the step of a range; --vary has the values one by one")
+        return Ladder(path, low, high, Amount(Decimal(1)), written)
     whole = low.is_whole and high.is_whole
     if whole:
         low, high = in_base(low), in_base(high)
@@ -79,7 +103,7 @@ def ladder(vary: str, tolerance: str | None) -> Ladder:
 def find(
     source: Source,
     values: Ladder,
-    target: Target,
+    targets: Sequence[Target],
     opened: Opened,
     *,
     variants: Sequence[str] = (),
@@ -87,27 +111,32 @@ def find(
     max_seeds: int = DEFAULT_MAX_SEEDS,
     settings: Sequence[str] = (),
     retries: int = 1,
+    root: Path = DEFAULT_STORE,
     note: Note = lambda _: None,
 ) -> tuple[Answer, ...]:
     """One answer for each variant; ``note`` hears what was tried as it is done.
 
     The seeds are those of the scenario when missing, at least two; where an
-    interval straddles the bound, twice as many are tried, up to ``max_seeds``.
-    A variant whose search comes to a value with nothing to be measured, or that
-    is no scenario, says so in its answer, and the next one is searched. Raises
-    ``ScenarioError`` when an end of the range is no scenario, and ``UserError``
-    for a figure that no run can have.
+    interval straddles a bound, twice as many are tried, up to ``max_seeds``.
+    Finished runs are kept below ``root`` and not made again. Values between the
+    ends that are no scenario are skipped. A variant whose search comes to a value
+    with nothing to be measured says so in its answer, and the next one is
+    searched. Raises ``ScenarioError`` when an end of the range is no scenario,
+    and ``UserError`` for a figure that no run can have.
     """
-    loader = Loader(source)
-    loaded = _Scenarios(loader, values, settings, variants)
+    loaded = _Scenarios(Loader(source), values, settings, variants)
     ends = [loaded.at(0), loaded.at(values.last)]
     for scenario in (variant for end in ends for variant in end.variants):
-        check(target, scenario)
+        for target in targets:
+            check(target, scenario)
     for warning in dict.fromkeys(warning for end in ends for warning in end.warnings):
         note(f"warning: {warning}")
     given = ends[0].seeds if seeds is None else tuple(seeds)
     start = max(2, len(given))
     every = _more(given, max(start, max_seeds))
+    design = replace(values.design, settings=tuple(settings))
+    kept = Kept(folder_of(root, ends[0].name, design))
+    kept.begin(design, ends[0].name)
     answers = []
     tasks = [
         loaded.task(index, variant.variant, seed)
@@ -117,33 +146,54 @@ def find(
     ]
     with opened(tasks) as executor:
         for variant in ends[0].variants:
-            trials = _Trials(loaded, variant.variant, target, every, start, executor, retries, note)
+            trials = _Trials(
+                *(loaded, variant.variant, tuple(targets), every, start, executor, retries, kept),
+                note=note,
+            )
             answers.append(trials.answer())
     return tuple(answers)
 
 
 @dataclass
 class _Scenarios:
-    """The scenario at each value, loaded when it is asked for."""
+    """The scenario at each value, loaded when it is asked for; ``skipped`` says why of those that
+    are none.
+    """
 
     loader: Loader
     values: Ladder
     settings: Sequence[str]
     variants: Sequence[str]
     known: dict[int, ScenarioSet] = field(default_factory=dict)
+    skipped: dict[int, str] = field(default_factory=dict)
 
     def at(self, index: int) -> ScenarioSet:
         if index not in self.known:
-            setting = f"{self.values.path}={self.values.value(index)}"
+            setting = f"{self.values.path}={self.values.amount(index)}"
             self.known[index] = self.loader.load((*self.settings, setting), self.variants)
         return self.known[index]
 
     def task(self, index: int, variant: str, seed: int) -> Task:
         return Task(self.at(index).variant([variant]), seed, version("podsim"))
 
+    @property
+    def last(self) -> int:
+        """The place of ``high`` among the values that are not skipped."""
+        return self.values.last - len(self.skipped)
+
+    def index(self, place: int) -> int:
+        """The index of the value at a place among those that are not skipped."""
+        for skipped in sorted(self.skipped):
+            place += skipped <= place
+        return place
+
 
 class _UnmeasuredError(Exception):
     """The search came to a value at which nothing can be measured."""
+
+
+class _SkippedError(Exception):
+    """The search came to a value that is no scenario."""
 
 
 @dataclass
@@ -152,13 +202,14 @@ class _Trials:
 
     scenarios: _Scenarios
     variant: str
-    target: Target
+    targets: tuple[Target, ...]
     seeds: Sequence[int]
     start: int
     executor: Executor
     retries: int
+    kept: Kept
     note: Note
-    figures: dict[tuple[int, int], float | Gone] = field(default_factory=dict)
+    figures: dict[tuple[int, int], Figures] = field(default_factory=dict)
     trials: dict[int, Trial] = field(default_factory=dict)
 
     def answer(self) -> Answer:
@@ -166,27 +217,44 @@ class _Trials:
         self._measure((0, values.last), self.start)
         reason = None
         try:
-            found = search.edge(values.last, self._judge)
+            found = self._edge()
         except _UnmeasuredError as error:
             found, reason = search.Edge(None, None, None), str(error)
             for end in sorted({0, values.last} - self.trials.keys()):  # it has its runs
                 self._keep(end, self._trial(end, self.start))
-        tried = {index: trial.interval for index, trial in sorted(self.trials.items())}
+
+        def value(index: int) -> Number:
+            return values.amount(index).value
+
+        def at(place: int | None) -> Number | None:
+            return None if place is None else value(self.scenarios.index(place))
+
+        trials = dict(sorted(self.trials.items()))
         return Answer(
             variant=self.variant,
             path=values.path,
-            target=self.target,
+            targets=self.targets,
             status="unmeasured" if reason else self._status(found),
             larger_helps=found.upward,
-            value=None if found.meets is None else values.value(found.meets),
-            misses=None if found.misses is None else values.value(found.misses),
-            trials=tuple(self.trials[index] for index in tried),
+            value=at(found.meets),
+            misses=at(found.misses),
+            trials=tuple(trials.values()),
             contradictions=tuple(
-                (values.value(one), values.value(other))
-                for one, other in ([] if reason else search.contradictions(tried))
+                (value(one), value(other))
+                for one, other in ([] if reason else _contradictions(trials))
             ),
+            unit=values.low.unit,
+            skipped=tuple((value(at), why) for at, why in sorted(self.scenarios.skipped.items())),
             reason=reason,
         )
+
+    def _edge(self) -> search.Edge:
+        """Where the targets begin to be met; begun anew without each value that is no scenario."""
+        while True:
+            try:
+                return search.edge(self.scenarios.last, self._judge)
+            except _SkippedError:
+                continue
 
     def _status(self, found: search.Edge) -> Status:
         if found.is_sharp:
@@ -197,73 +265,116 @@ class _Trials:
             return "never"
         return "undecided"
 
-    def _judge(self, index: int) -> Verdict:
-        """Try a value under more and more seeds, until its interval says something.
+    def _judge(self, place: int) -> Verdict:
+        """Try a value under more and more seeds, until its intervals say something.
 
-        Raises ``_UnmeasuredError`` when there is nothing to be said.
+        Raises ``_UnmeasuredError`` when there is nothing to be said, and
+        ``_SkippedError`` for a value between the ends such as 3 GPUs for 8 heads.
         """
+        index = self.scenarios.index(place)
+        if index not in self.trials:
+            self._try(index)
+        trial = self.trials[index]
+        if trial.verdict == "unmeasured":
+            value = self.scenarios.values.amount(index)
+            raise _UnmeasuredError(f"at {value} {trial.reason}")
+        return trial.verdict
+
+    def _try(self, index: int) -> None:
+        try:
+            self.scenarios.at(index)
+        except ScenarioError as error:
+            if len(self.scenarios.skipped) == MAX_SKIPPED:
+                raise
+            why = self.scenarios.skipped[index] = error.faults[0].message
+            value = self.scenarios.values.amount(index)
+            self.note(f"{self.scenarios.values.path}={value} cannot be run, skipped: {why}")
+            raise _SkippedError from None
         number = self.start
         while True:
-            try:
-                self._measure((index,), number)
-            except ScenarioError as error:  # a value between the ends, such as 3 GPUs for 8 heads
-                value, why = self.scenarios.values.value(index), error.faults[0].message
-                raise _UnmeasuredError(f"{value} cannot be run: {why}") from None
+            self._measure((index,), number)
             trial = self._trial(index, number)
             if trial.verdict != "undecided" or number == len(self.seeds):
                 break
             number = min(2 * number, len(self.seeds))
         self._keep(index, trial)
-        if trial.verdict == "unmeasured":
-            raise _UnmeasuredError(f"at {trial.value} {trial.reason}")
-        return trial.verdict
 
     def _trial(self, index: int, number: int) -> Trial:
         """What the runs of the first ``number`` seeds say, which have been made."""
-        value = self.scenarios.values.value(index)
-        found = {seed: self.figures[index, seed] for seed in self.seeds[:number]}
-        gone = {seed: figure for seed, figure in found.items() if isinstance(figure, Gone)}
-        if gone:
-            (first, *_) = gone.values()
-            reason = first.under(named_seeds(gone))
-            return Trial(value, Interval(None, None, None, number), "unmeasured", reason)
-        known = [figure for figure in found.values() if not isinstance(figure, Gone)]
-        interval = self.target.interval(known)
-        return Trial(value, interval, self.target.verdict(interval))
+        runs = {seed: self.figures[index, seed] for seed in self.seeds[:number]}
+        judged = tuple(_judged(target, runs) for target in self.targets)
+        return Trial(self.scenarios.values.amount(index).value, judged)
 
     def _keep(self, index: int, trial: Trial) -> None:
         self.trials[index] = trial
-        self.note(self._told(trial))
+        self.note(self._told(index, trial))
 
     def _measure(self, indices: Sequence[int], number: int) -> None:
         """Make the runs of the first ``number`` seeds that have not been made yet."""
-        missing = [
-            (index, seed)
-            for index in indices
-            for seed in self.seeds[:number]
-            if (index, seed) not in self.figures
-        ]
-        tasks = [self.scenarios.task(index, self.variant, seed) for index, seed in missing]
+        missing: list[tuple[int, int, Task]] = []
+        for index in indices:
+            for seed in self.seeds[:number]:
+                if (index, seed) not in self.figures:
+                    task = self.scenarios.task(index, self.variant, seed)
+                    before = self.kept.read(index, task)
+                    if before is None:
+                        missing.append((index, seed, task))
+                    else:
+                        self.figures[index, seed] = before.figures
 
         def ended(at: int, outcome: Outcome) -> None:
-            index, seed = missing[at]
+            index, seed, task = missing[at]
             if isinstance(outcome, Failed):
                 who = " ".join(filter(None, (self.variant, f"seed {seed}")))
-                where = f"{self.scenarios.values.path}={self.scenarios.values.value(index)}, {who}"
+                where = f"{self.scenarios.values.path}={self.scenarios.values.amount(index)}, {who}"
                 kind = InvariantError if outcome.is_bug else WorkerError
                 raise kind(f"{where}: {outcome.reason} (tried {outcome.tries} times)")
-            self.figures[index, seed] = self.target.value(outcome.figures)
+            self.kept.write(index, task, outcome)
+            self.figures[index, seed] = outcome.figures
 
-        measure_all(tasks, self.executor, self.retries, ended)
+        if missing:
+            tasks = [task for _, _, task in missing]
+            measure_all(tasks, self.executor, self.retries, ended)
 
-    def _told(self, trial: Trial) -> str:
+    def _told(self, index: int, trial: Trial) -> str:
         who = f"{self.variant}: " if self.variant else ""
-        where = f"{who}{self.scenarios.values.path}={trial.value}"
+        values = self.scenarios.values
+        where = f"{who}{values.path}={values.amount(index)}"
         if trial.reason is not None:
             return f"{where}: {trial.reason}"
-        mean = trial.interval.mean
-        figure = "censored" if mean in (inf, -inf) else f"{mean:g}"
-        return f"{where}: {self.target.key} {figure} over {trial.interval.n} seeds, {trial.verdict}"
+        said = ", ".join(_figure(each) for each in trial.judged)
+        return f"{where}: {said} over {trial.seeds} seeds, {trial.verdict}"
+
+
+def _judged(target: Target, runs: Mapping[int, Figures]) -> Judged:
+    """How a target stands over some runs, by seed."""
+    found = {seed: target.value(figures) for seed, figures in runs.items()}
+    gone = {seed: figure for seed, figure in found.items() if isinstance(figure, Gone)}
+    if gone:
+        (first, *_) = gone.values()
+        nothing = Interval(None, None, None, len(runs))
+        return Judged(target, nothing, "unmeasured", reason=first.under(named_seeds(gone)))
+    interval = target.interval([each for each in found.values() if not isinstance(each, Gone)])
+    missing = left_out(target.key, runs.values())
+    return Judged(target, interval, target.verdict(interval), missing)
+
+
+def _contradictions(trials: Mapping[int, Trial]) -> list[tuple[int, int]]:
+    """Where the figure of any target surely went the wrong way, each pair of values once."""
+    found: dict[tuple[int, int], None] = {}
+    for each in zip(*(trial.judged for trial in trials.values())):
+        tried = {at: judged.interval for at, judged in zip(trials, each)}
+        found.update(dict.fromkeys(search.contradictions(tried)))
+    return sorted(found)
+
+
+def _figure(judged: Judged) -> str:
+    """The figure of one target in words, with whom it leaves out."""
+    mean, refused = judged.interval.mean, judged.left_out > WORTH_SAYING
+    said = f"{judged.target.key} {'unknown' if mean is None else f'{mean:g}'}"
+    if mean is not None and isinf(mean):
+        said = f"{judged.target.key} {'of too few' if refused else 'too late to be seen'}"
+    return f"{said} ({share(judged.left_out)} {REFUSED})" if refused else said
 
 
 def _more(seeds: Sequence[int], number: int) -> tuple[int, ...]:

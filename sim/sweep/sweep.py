@@ -46,13 +46,22 @@ class Plan:
         return tuple(dict.fromkeys(text for each in self.scenarios for text in each.warnings))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """A plan and what each of its runs has come to; ``folder`` is where they are kept."""
 
     plan: Plan
     outcomes: tuple[Outcome, ...]
     folder: Path
+
+    def __repr__(self) -> str:
+        """In one line, for notebooks: what was swept, how much, where the table is."""
+        design, failed = self.plan.design, len(self.failed)
+        lost = f", {failed} failed" if failed else ""
+        return (
+            f"<Sweep {self.plan.name}: {', '.join(design.paths)}, {len(design.points)} points, "
+            f"{len(self.outcomes)} runs{lost}, see .table>"
+        )
 
     @property
     def failed(self) -> tuple[tuple[int, Task, Failed], ...]:

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 from sim.errors import UserError
 from sim.results.metric import Metric
 from sim.results.metrics import METRICS, metric
+from sim.results.survivors import behind
 from sim.scenario.schema import Scenario
 from sim.scenario.suggest import suggestion
 from sim.stats import Interval, t_interval
@@ -56,7 +57,8 @@ class Target:
         return inf if self.relation.startswith("<") else -inf
 
     def value(self, figures: Mapping[str, float | None]) -> float | Gone:
-        """The figure of a run; a time that is null, censored or never reached, misses any bound.
+        """The figure of a run; a time that is null, censored or never reached, misses any bound,
+        and so does one of those served where more were not than it leaves room for.
 
         ``Gone`` where the run has no such figure, or nothing that it could be of.
         """
@@ -65,7 +67,9 @@ class Target:
             return Gone(f"there is no {self.key!r}", suggestion(self.key, figures))
         value = figures.get(self.key, 0.0)
         if value is not None:
-            return float(value)
+            found = behind(self.key, figures)
+            hidden = found is not None and found.hides(self.key.rpartition(".")[2])
+            return self._missed if hidden else float(value)
         if nothing := _nothing(self.key, figures):
             return Gone(f"{self.key} is null", f": {nothing} in the window")
         if declared.unit in _TIMES:
@@ -84,16 +88,17 @@ class Target:
         """Whether the whole interval keeps the bound, none of it, or some."""
         if interval.low is None or interval.high is None:
             return "undecided"
-        kept = {self._keeps(interval.low), self._keeps(interval.high)}
+        kept = {self.keeps(interval.low), self.keeps(interval.high)}
         if len(kept) == 2:
             return "undecided"
         return "meets" if kept == {True} else "misses"
 
     def kept_by_mean(self, interval: Interval) -> bool:
         """Whether the mean keeps the bound, however sure it is."""
-        return interval.mean is not None and self._keeps(interval.mean)
+        return interval.mean is not None and self.keeps(interval.mean)
 
-    def _keeps(self, value: float) -> bool:
+    def keeps(self, value: float) -> bool:
+        """Whether a value stands in the relation to the bound."""
         match self.relation:
             case "<=":
                 return value <= self.bound
@@ -128,7 +133,7 @@ def parse(text: str) -> Target:
     if match is None:
         raise UserError(
             f"target {text!r}: must be a figure, <=, <, >= or >, and a number, such as "
-            "'ttft_s.p95 <= 2.5' or 'slo_attainment >= 0.95'"
+            "'ttft_s.p95 <= 2.5' or 'slo_attainment >= 0.95' (for 95 %)"
         )
     key, relation, written = match.groups()
     try:
@@ -136,18 +141,36 @@ def parse(text: str) -> Target:
     except KeyError:
         known = [each.key for each in METRICS]
         otherwise = "all figures: podsim run FILE --json"
+        if "goodput" in key:
+            otherwise = "goodput is goodput_requests_per_s, and as a share slo_attainment"
         hint = suggestion(key, known, otherwise, every=True)
         raise UserError(f"target {text!r}: unknown figure {key!r}{hint}") from None
-    return Target(key, relation, _bound(text, declared, written))
+    target = Target(key, relation, _bound(text, declared, written))
+    _check_possible(target, declared)
+    return target
+
+
+def _check_possible(target: Target, declared: Metric) -> None:
+    """Raises ``UserError`` for a bound that every value keeps, or none can."""
+    least, most = 0.0, 1.0 if declared.unit == "ratio" else inf
+    kept = {target.keeps(least), target.keeps(most)}
+    if len(kept) == 2:
+        return
+    what = "every value of it meets it" if kept == {True} else "no value of it can meet it"
+    of = f"is a ratio, from {least:g} to {most:g}" if most < inf else f"is never below {least:g}"
+    meant = ""
+    if most <= target.bound <= 100.0:
+        meant = f"; did you mean '{target.key} {target.relation} {target.bound / 100.0:g}'?"
+    raise UserError(f"target '{target}': {target.key} {of}, so that {what}{meant}")
 
 
 def check(target: Target, scenario: Scenario) -> None:
-    """Raises ``UserError`` when no run of ``scenario`` could have the figure."""
+    """Raises ``UserError`` when no run of ``scenario`` could have the figure, or see the bound."""
     first, _, rest = target.key.partition(".")
     if first in ("slo_attainment", "goodput_requests_per_s") and scenario.slo is None:
         raise UserError(
             f"target: {first} needs objectives: give the scenario slo: {{ttft: 2.5s, tpot: 40ms}} "
-            "or --set slo.ttft=2.5s"
+            "(or e2e: 30s), or --set slo.ttft=2.5s"
         )
     if first == "session_s" and all(
         isinstance(spec, RequestsSpec) for spec in scenario.workloads.values()
@@ -168,6 +191,19 @@ def check(target: Target, scenario: Scenario) -> None:
         )
     if first == "pool":
         _check_member(rest, scenario)
+    window = scenario.window
+    if metric(target.key).unit == "s" and window.measure is not None:
+        _check_seen(target, window.warmup + window.measure)
+
+
+def _check_seen(target: Target, lasts_s: float) -> None:
+    """Raises ``UserError`` for a bound that no time within a run can be above."""
+    if target.bound > lasts_s:
+        meant = f"; did you mean {target.bound:g}ms?" if target.bound >= 100.0 else ""
+        raise UserError(
+            f"target '{target}': a run lasts {lasts_s:,g} s, in which no longer time can be seen"
+            f"{meant}"
+        )
 
 
 def _check_member(rest: str, scenario: Scenario) -> None:

@@ -200,3 +200,21 @@ def test_another_scenario_is_not_different_but_not_comparable() -> None:
     """An edited scenario would look like a bug in the engine."""
     other = fresh_side("new", sim.run({**BUSY, "window": {"measure": "5s"}}, seeds=(1, 3)))
     assert compare_exactly(fresh_side("base", runs()), other).verdict == "incomparable"
+
+
+def test_variants_that_differ_in_their_name_only_are_identical() -> None:
+    """Two variants side by side always differed, in the column that holds their name."""
+    base = fresh_side("base", runs())
+    first = base.runs[0]
+    requests = tables().requests
+    for row in range(requests.num_rows):
+        requests = with_cell(requests, "variant", row, "other")
+    renamed = altered(requests=requests)
+    new = replace(first, variant="other", digest=digest(renamed), tables=lambda: renamed)
+    one = replace(base, runs=(first,))
+    assert compare_exactly(one, Side("new", "busy", (new,))).verdict == "identical"
+    late = with_cell(renamed.requests, "end_s", 3, 1e9)
+    changed = replace(new, tables=lambda: replace(renamed, requests=late))
+    comparison = compare_exactly(one, Side("new", "busy", (changed,)))
+    assert comparison.verdict == "different"
+    assert (cell := first_run(comparison).cell) is not None and cell.column == "end_s"

@@ -18,7 +18,7 @@ NASTY = "a|b <i>\"&' *x* `y` \x00\x1b[31m\ud800"
 
 def mixed() -> Report:
     """A worse, a better, an inconclusive, an incomparable, a same and a silent metric."""
-    wobble = [0.5, 1.6, 0.9, 1.4, 1.5]
+    wobble = [0.8, 1.6, 0.95, 1.4, 1.5]
 
     def after(seed: int) -> dict[str, float | None]:
         return {
@@ -74,25 +74,25 @@ worse: primary metrics: 2 worse, 1 not comparable, 1 inconclusive, 1 better, 1 s
   runs identical
   ring: error_ratio is worse: 0 → 0.01, +0.01 [+0.01, +0.01], 5 seeds
   ring: ttft_s.p95 is worse: 1 → 1.503, +50.3 % [+50.0, +50.6], 5 seeds
-  ring: prompt_cache_hit_ratio is not comparable: 0.9 → unknown, 0 seeds (unknown in new under 5
-    seeds from 1 to 5: nothing there to measure)
+  ring: prompt_cache_hit_ratio is not comparable: 0.9 → unknown, 0 seeds (new had nothing to measure
+    it by under 5 seeds from 1 to 5)
 
                            base      new    change          interval  margin  seeds  verdict
 primary metrics
   error_ratio                 0     0.01     +0.01    [+0.01, +0.01]              5  worse
   ttft_s.p50                  1        1       0 %            [0, 0]     5 %      5  same
   ttft_s.p95                  1    1.503   +50.3 %    [+50.0, +50.6]     5 %      5  worse
-  e2e_s.p95                  20     23.6   +18.0 %    [-39.8, +75.8]     5 %      5  inconclusive, ~29 seeds
+  e2e_s.p95                  20       25   +20.6 %    [-17.5, +76.4]     5 %      5  inconclusive, ~13 seeds
   output_tokens_per_s     1,000    1,203   +20.3 %    [+20.1, +20.5]     2 %      5  better
   prompt_cache_hit_ratio    0.9  unknown                                          0  not comparable
 metrics that decide nothing
   queue_s.p95                 1        2  +100.0 %  [+100.0, +100.0]     5 %      5  worse
 
-about 29 seeds on both sides would decide what is inconclusive: podsim run FILE --seeds 29
+about 13 seeds on both sides would decide what is inconclusive: podsim run FILE --seeds 13
 
-Differences new - base, seed by seed, with t intervals that hold for all primary metrics of a
-scenario together (95 %, Holm). A percentile is compared run by run; its mean over seeds is not the
-percentile of all requests."""  # noqa: E501
+Differences new - base, seed by seed, of times and rates ratios new / base (geometric means), with t
+intervals that hold for all primary metrics of a scenario together (95 %, Holm). A percentile is
+compared run by run; its mean over seeds is not the percentile of all requests."""  # noqa: E501
     )
 
 
@@ -196,7 +196,7 @@ def test_markdown_says_what_got_worse_before_any_table() -> None:
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 2 + 7
     assert len({line.replace("\\|", "").count("|") for line in table}) == 1
-    assert lines[lines.index("</details>") + 2].startswith("about 29 seeds on both sides")
+    assert lines[lines.index("</details>") + 2].startswith("about 13 seeds on both sides")
     assert "not the percentile of all requests" in markdown.render(mixed())
 
 
@@ -309,3 +309,13 @@ def test_one_seed_is_told_what_to_do() -> None:
     shown = text.render(report("base", "new", [old], [new]))
     assert "ttft_s.p95: one seed says nothing about chance" in shown
     assert "run more seeds on both sides, as podsim run FILE --seeds 5" in shown
+
+
+def test_a_scenario_without_variants_goes_by_its_name() -> None:
+    """Pull requests and test reports spoke of a variant called "(no variants)"."""
+    shown = named("")
+    root = ElementTree.fromstring(junit.render(shown).encode())
+    (case,) = root.iter("testcase")
+    assert case.attrib["classname"] == "small"
+    assert "| small | ttft\\_s.p95 |" in markdown.render(shown)
+    assert "no variants" not in markdown.render(shown) + text.render(shown, everything=True)

@@ -196,6 +196,18 @@ def test_a_request_that_has_waited_beyond_the_objective_has_missed_it() -> None:
     assert book.freeze(facts(slo_ttft_s=1.0)).summary["slo_attainment"] == 0.5
 
 
+def test_an_answer_that_takes_too_long_misses_the_objective_of_all_of_it() -> None:
+    """Objectives of the first token and of the pace only were met by answers of ten minutes."""
+    book = Book()
+    book.answered(1.0, 0.5, stream_s=4.0, output_tokens=9)
+    book.answered(2.0, 0.5, stream_s=6.0, output_tokens=9)
+    book.request(90.0, status=Status.IN_FLIGHT)  # for ten seconds
+    book.request(97.0, status=Status.IN_FLIGHT)  # it may still attain them
+    summary = book.freeze(facts(slo_e2e_s=5.0)).summary
+    assert summary["slo_attainment"] == pytest.approx(1 / 3)
+    assert summary["goodput_requests_per_s"] == pytest.approx(0.01)
+
+
 def test_a_client_that_gave_up_has_not_been_served_within_the_objectives() -> None:
     """Clients that leave an overloaded pod would raise its attainment: 1 of 2, where it is 1 of 4.
 

@@ -105,7 +105,7 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
          "runs would count double"),
         ("name: good", "name: good\nseeds: [1, -1]", "2:12: seeds.1: must be a whole number such "
          "as 1, from 0 to 9223372036854775807; got -1"),
-        ("name: good", "name: good\nslo: {}", "2:6: slo: give ttft, tpot or both"),
+        ("name: good", "name: good\nslo: {}", "2:6: slo: give one or more of ttft, tpot and e2e"),
         ("warmup: 10s", "warmup: 366d", "2:33: window.measure: must end within 366d of simulated "
          "time; got 3.16225e+07s"),
         ("warmup: 10s", "warmup: 10 parsecs", "2:18: window.warmup: must be a duration such as "

@@ -14,7 +14,7 @@ from sim.errors import UserError
 from sim.results.metrics import METRICS
 from sim.scenario.load import load
 from sim.stats import Interval
-from sim.sweep.answer import Answer, Trial
+from sim.sweep.answer import Answer, Judged, Trial
 from sim.sweep.finding import Ladder, find, ladder
 from sim.sweep.search import Edge, contradictions, edge
 from sim.sweep.target import Gone, Target, check, parse
@@ -87,7 +87,7 @@ def test_the_smallest_number_of_servers_is_that_of_theory(servers, podsim):
     )
     assert result.exit_code == 0, result.output
     (answer,) = json.loads(result.stdout)["answers"]
-    assert (answer["value"], answer["misses"]) == (str(known), str(known - 1))
+    assert (answer["value"], answer["misses"]) == (known, known - 1)
     assert answer["larger_helps"] is True
     assert answer["answer"] == f"smallest maxNumSeqs: {known} ({known - 1} misses it)"
 
@@ -110,15 +110,15 @@ def test_the_smallest_number_of_pods_of_a_script_is_exact(one_by_one, bound_s, s
     (answer,) = sim.sweep.find(
         one_by_one, "backends.pods.replicas=1..9", f"ttft_s.p99 <= {bound_s}"
     )
-    assert (answer.status, answer.value) == (status, pods and str(pods))
+    assert (answer.status, answer.value) == (status, pods)
     if status == "found":
-        assert answer.misses == str(pods - 1)
-    assert all(trial.interval.n == 2 for trial in answer.trials)
+        assert answer.misses == pods - 1
+    assert all(trial.seeds == 2 for trial in answer.trials)
 
 
 @pytest.mark.parametrize(
     ("vary", "tolerance", "value", "misses"),
-    [("10..500", None, "300", "301"), ("10.0..500.0", "0.4", "300.4", "300.8")],
+    [("10..500", None, 300, 301), ("10.0..500.0", "0.4", 300.4, 300.8)],
 )
 def test_the_largest_step_time_is_found_to_the_tolerance(
     one_by_one, vary, tolerance, value, misses
@@ -141,7 +141,7 @@ def test_the_values_of_a_search_are_exact_and_end_where_they_are_to_end():
     assert ladder("a.b=1..32", None).step == _amounts("1")[0]
     assert ladder("a.b=1k..2k", "100").last == 10
     steps = ladder("a.b=0.0..1.0", "0.4")
-    assert [steps.value(index) for index in range(steps.last + 1)] == ["0", "0.4", "0.8", "1"]
+    assert [str(steps.amount(index)) for index in range(steps.last + 1)] == ["0", "0.4", "0.8", "1"]
 
 
 def _amounts(*texts):
@@ -187,7 +187,9 @@ def test_straddling_intervals_get_more_seeds_and_are_said_to_be_undecided(server
     assert result.exit_code == 1
     straddling = [trial for trial in answer["trials"] if trial["verdict"] == "undecided"]
     assert straddling and {trial["seeds"] for trial in straddling} == {8}
-    assert all(trial["low"] <= 0.2 < trial["high"] for trial in straddling)
+    assert all(
+        each["low"] <= 0.2 < each["high"] for trial in straddling for each in trial["figures"]
+    )
 
 
 def test_a_censored_time_misses_its_target(servers):
@@ -201,7 +203,7 @@ def test_a_censored_time_misses_its_target(servers):
     )
     assert answer.status == "found"
     first = answer.trials[0]
-    assert (first.value, first.interval.mean, first.verdict) == ("1", inf, "misses")
+    assert (first.value, first.judged[0].interval.mean, first.verdict) == (1, inf, "misses")
 
 
 def test_a_value_that_cannot_be_run_is_told(one_by_one):
@@ -310,19 +312,20 @@ def test_a_null_of_one_variant_costs_no_other_its_answer(podsim):
     result = podsim(*search, "--json")
     assert result.exit_code == 3
     before, rare, after = json.loads(result.stdout)["answers"]
-    assert (before["status"], before["value"], before["misses"]) == ("found", "1", "101")
+    assert (before["status"], before["value"], before["misses"]) == ("found", 1, 101)
     assert (after["status"], after["reason"]) == ("found", None)
     why = "ttft_s.p95 is null under seed 2: no request arrived in the window"
     assert (rare["status"], rare["value"], rare["crossing"]) == ("unmeasured", None, None)
     assert rare["reason"] == f"at 1 {why}"
     # Both ends had been run when the search ended at the first of them.
     assert [(trial["value"], trial["reason"]) for trial in rare["trials"]] == [
-        ("1", why),
-        ("401", why),
+        (1, why),
+        (401, why),
     ]
+    nothing = {"mean": None, "low": None, "high": None, "censored": False, "left_out": 0.0}
     assert rare["trials"][0] == {
-        **{"value": "1", "mean": None, "low": None, "high": None, "seeds": 4, "censored": False},
-        **{"verdict": "unmeasured", "reason": why},
+        **{"value": 1, "seeds": 4, "verdict": "unmeasured", "reason": why},
+        "figures": [{"target": "ttft_s.p95 <= 0.15", **nothing, "verdict": "unmeasured"}],
     }
 
 
@@ -369,30 +372,38 @@ def test_a_target_that_is_missed_outweighs_a_null(podsim):
 
 def test_the_place_where_means_cross_is_not_beside_a_null():
     """A value at which nothing was seen would count as one that misses the target."""
-    unmeasured = Trial("1", Interval(None, None, None, 2), "unmeasured", "nothing there")
-    met, missed = (Trial(str(mean), Interval(mean, mean, mean, 2), "meets") for mean in (3.0, 9.0))
     target = parse("ttft_s.p95 <= 4")
-    answer = Answer("", "a.b", target, "unmeasured", None, None, None, (unmeasured, met), ())
+
+    def trial(value, mean, verdict):
+        return Trial(value, (Judged(target, Interval(mean, mean, mean, 2), verdict),))
+
+    unmeasured, met, missed = (
+        *(trial(1, None, "unmeasured"), trial(3.0, 3.0, "meets"), trial(9.0, 9.0, "misses")),
+    )
+    answer = Answer("", "a.b", (target,), "unmeasured", None, None, None, (unmeasured, met), ())
     assert answer.crossing is None
     between = replace(answer, trials=(missed, unmeasured, met))
-    assert between.crossing == ("9.0", "3.0")
+    assert between.crossing == (9.0, 3.0)
 
 
-def test_a_value_between_the_ends_that_cannot_be_run_keeps_what_was_tried(folder, podsim):
-    """1, 4 and 8 GPUs had been tried when the search came to 6, which cannot share the heads: it
-    ended with "nothing was run".
+def test_values_of_a_range_that_cannot_be_run_are_skipped(folder, podsim):
+    """A range of tensorParallel came to 6 GPUs, which cannot share the heads, and ended with
+    "none: 6 cannot be run", though 8 answered the question.
     """
     (folder / "gpus.yaml").write_text(GPUS, encoding="utf-8")
-    result = podsim(
-        *("find", "gpus.yaml", "--vary", "engines.some.tensorParallel=1..8"),
-        *("--target", "ttft_s.p95 <= 1.5"),
+    ranged, listed = (
+        podsim(
+            *("find", "gpus.yaml", "--vary", f"engines.some.tensorParallel={values}"),
+            *("--target", "ttft_s.p95 <= 1.5", "--json"),
+        )
+        for values in ("1..8", "8,1,2,4")
     )
-    assert result.exit_code == 3
-    *_, fourth, eighth, answer = result.stdout.splitlines()
-    assert fourth.split()[0] == "4" and fourth.endswith("misses")
-    assert eighth.split()[0] == "8" and eighth.endswith("meets")
-    assert answer.startswith("Answer: none: 6 cannot be run: must share out the 24 query heads")
-    assert "nothing was run" not in result.stderr
+    assert (ranged.exit_code, listed.exit_code) == (0, 0), ranged.output
+    (answer,), (other,) = (json.loads(each.stdout)["answers"] for each in (ranged, listed))
+    assert (answer["value"], answer["misses"]) == (other["value"], other["misses"]) == (8, 4)
+    assert {each["value"] for each in answer["skipped"]} == {3, 5, 6, 7}
+    assert other["skipped"] == []
+    assert "tensorParallel=6 cannot be run, skipped: must share out the 24" in ranged.stderr
 
 
 GPUS = """\
@@ -423,7 +434,14 @@ def test_a_member_that_a_pool_has_not_is_refused_before_anything_runs():
     ("options", "words"),
     [
         (["--vary", "backends.pods.replicas=4..1"], "must go up"),
-        (["--vary", "backends.pods.replicas=1..4..1"], "must be from..to"),
+        (["--vary", "backends.pods.replicas=1..4..x"], "must be from..to"),
+        (["--vary", "backends.pods.replicas=4"], "or two values or more, as in 2,4,8"),
+        (["--vary", "backends.pods.replicas=a,b"], "'a' is not a number"),
+        (["--vary", "window.measure=1m,4m", "--tolerance", "1s"], "is the step of a range"),
+        (
+            ["--vary", "a.b=1..2", "--vary", "a.c=1..2"],
+            "find varies one parameter, here a.b=1..2 and",
+        ),
         (["--vary", "backends.pods.replicas=1..4", "--tolerance", "0.5"], "a whole number"),
         (["--vary", "window.measure=1m..4m", "--tolerance", "0s"], "above 0"),
         (["--vary", "window.measure=1m..4m", "--tolerance", "1KiB"], "mixes units"),
@@ -442,7 +460,7 @@ def test_a_range_that_cannot_be_meant_is_refused(podsim, options, words):
 def test_every_declared_figure_can_be_a_target():
     """A figure of the summary would be unknown to the search."""
     for declared in METRICS:
-        assert parse(f"{declared.key.replace('*', 'some')} <= 1.5").bound == 1.5
+        assert parse(f"{declared.key.replace('*', 'some')} >= 0.5").bound == 0.5
 
 
 @pytest.mark.parametrize(
@@ -532,10 +550,15 @@ def test_a_contradiction_is_said(podsim, monkeypatch):
 
 
 def _measured_from(means):
+    """In place of runs: a TTFT for each index, or what of it there is not."""
+
     def measure(self, indices, number):
         for index in indices:
             for seed in self.seeds[:number]:
-                self.figures[index, seed] = means[index]
+                mean = means[index]
+                nothing = isinstance(mean, Gone)
+                figures = {"requests": 0 if nothing else 9, "ttft_s.p95": None if nothing else mean}
+                self.figures[index, seed] = figures
 
     return measure
 
@@ -545,10 +568,154 @@ def test_find_takes_the_arguments_of_the_library(servers):
     answers = find(
         servers,
         ladder("engines.some-at-a-time.maxNumSeqs=4..8", None),
-        parse("queue_s.mean <= 100"),
+        [parse("queue_s.mean <= 100")],
         here,
         seeds=(9,),
         settings=["workloads.customers.count=50", "window.warmup=0s"],
     )
     assert answers[0].status == "always"
-    assert answers[0].trials[0].interval.n == 2  # one seed has no interval
+    assert answers[0].trials[0].seeds == 2  # one seed has no interval
+
+
+OVERLOADED = """\
+name: overloaded
+seeds: [1, 2]
+window: {warmup: 10s, measure: 1m}
+engines: {e: {kvBlocks: 4000, maxNumSeqs: 4, stepTime: {a: 20, b: 50}}}
+backends: {pods: {engine: e, replicas: 1, policy: {kind: round-robin}}}
+router: {rules: [{name: all, backends: [pods]}]}
+workloads:
+  w: {kind: requests, arrivals: {kind: poisson, rate: 4}, promptTokens: 300, outputTokens: 100}
+"""
+REFUSING = {
+    "rejected": ["engines.e.maxNumQueuedReqs=1"],
+    "given up": ["workloads.w.patience=2500ms"],
+    "timed out": ["workloads.w.clientTimeout=2500ms"],
+    "failed": [
+        "workloads.w.arrivals.rate=1.5",
+        "events=[{kind: backend-errors, at: 20s, for: 20s, backend: pods}]",
+    ],
+}
+"""What becomes of those who are not served, on a pod that can serve half of them."""
+
+
+@pytest.mark.parametrize("cause", REFUSING)
+@pytest.mark.parametrize(
+    "figure",
+    ["ttft_s.p50", "ttft_s.p99", "ttft_s.mean", "tpot_s.p95", "tpot_s.mean", "e2e_s.p95"],
+)
+def test_whoever_serves_few_does_not_meet_a_target_of_time(folder, podsim, cause, figure):
+    """A backend that refused three of four requests met any target of time, since those that it
+    served had no queue: "smallest replicas: 1", and not a word of the others.
+    """
+    (folder / "overloaded.yaml").write_text(OVERLOADED, encoding="utf-8")
+    settings = [word for each in REFUSING[cause] for word in ("--set", each)]
+    result = podsim(
+        *("find", "overloaded.yaml", "--vary", "backends.pods.replicas=1,2", *settings, "--json"),
+        *("--target", f"{figure} <= 59"),
+    )
+    first = json.loads(result.stdout)["answers"][0]["trials"][0]
+    ((left_out, censored),) = ((each["left_out"], each["censored"]) for each in first["figures"])
+    assert left_out > 0.2
+    room = {"p50": 0.5, "p99": 0.01}.get(figure.rpartition(".")[2], 0.05)
+    assert (first["verdict"], censored) == (
+        ("misses", True) if left_out > room else ("meets", False)
+    )
+    assert f"({100 * left_out:.1f} % were refused, broke off or gave up)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "lost", "missed"),
+    [
+        *(("ttft_s.p95", 5, False), ("ttft_s.p95", 6, True), ("ttft_s.p50", 6, False)),
+        *(("ttft_s.p99", 2, True), ("stream_tokens_per_s.p5", 6, True)),
+        *(("stream_tokens_per_s.p50", 6, False), ("by_workload.w.e2e_s.p95", 6, True)),
+    ],
+)
+def test_a_percentile_has_room_for_so_many_that_have_no_value(key, lost, missed):
+    """Of 101 requests the 95th percentile is the 96th in order: five may go unserved."""
+    at = "by_workload.w." if key.startswith("by_workload") else ""
+    counts = {"requests": 101, "requests_cancelled": lost - 1, "error_ratio": 1 / 101}
+    figures = {key: 1.0, **{f"{at}{name}": value for name, value in counts.items()}}
+    assert (
+        parse(f"{key} {'>=' if 'tokens' in key else '<='} 1").value(figures) == 1.0
+    ) is not missed
+
+
+def test_holds_that_nobody_waited_for_and_swaps_that_failed_leave_room_for_few():
+    """All clients left after ten seconds, so that no hold was longer: the pool held nobody long."""
+    figures = {
+        **{"pool.gpu.hold_s.p95": 10.0, "pool.gpu.holds.waited": 20},
+        **{"pool.gpu.holds.by_result.granted": 15, "pool.gpu.holds.by_result.cancelled": 10},
+        **{"pool.gpu.swap_s.p95": 9.0, "pool.gpu.swaps.total": 9},
+    }
+    assert parse("pool.gpu.hold_s.p95 <= 11").value(figures) == inf
+    assert parse("pool.gpu.swap_s.p95 <= 11").value(figures) == 9.0
+    failed = {**figures, "pool.gpu.swap_failures.swap_deadline_exceeded": 3}
+    assert parse("pool.gpu.swap_s.p95 <= 11").value(failed) == inf
+
+
+def test_targets_hold_together(one_by_one, podsim):
+    """Of two targets the last one counted, silently."""
+    result = podsim(
+        *("find", one_by_one, "--vary", "backends.pods.replicas=1..9"),
+        *("--target", "ttft_s.p99 <= 1.15", "--target", "ttft_s.p50 <= 0.15"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "replicas  ttft_s.p99  ttft_s.p50  seeds" in result.stdout
+    assert result.stdout.splitlines()[-1] == (
+        "Answer: smallest replicas: 5 (4 misses it: ttft_s.p50 <= 0.15)"
+    )
+    (answer,) = sim.sweep.find(
+        one_by_one, "backends.pods.replicas=1..9", ["ttft_s.p99 <= 1.15", "ttft_s.p50 <= 0.15"]
+    )
+    assert (answer.value, answer.misses, answer.unit) == (5, 4, "")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (
+            "slo_attainment >= 95",
+            "no value of it can meet it; did you mean 'slo_attainment >= 0.95'",
+        ),
+        ("error_ratio <= 5", "every value of it meets it; did you mean 'error_ratio <= 0.05'"),
+        ("error_ratio <= 1", "did you mean 'error_ratio <= 0.01'"),
+        ("error_ratio < 0", "no value of it can meet it"),
+        ("ttft_s.p95 >= 0", "is never below 0, so that every value of it meets it"),
+        ("requests_rejected < 0", "is never below 0, so that no value of it can meet it"),
+        ("slo_attainment >= 95%", "(for 95 %)"),
+        ("goodput >= 3", "goodput is goodput_requests_per_s, and as a share slo_attainment"),
+    ],
+)
+def test_a_target_that_says_nothing_is_refused(target, words):
+    """Runs of ten minutes ended with "both ends miss it", since a ratio is never 95."""
+    with pytest.raises(UserError) as caught:
+        parse(target)
+    assert words in str(caught.value)
+
+
+def test_a_time_longer_than_a_run_is_no_target(podsim):
+    """2,500 was meant as milliseconds, and met by whatever was tried."""
+    result = podsim(
+        *("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..2"),
+        *("--target", "ttft_s.p95 <= 2500"),
+    )
+    assert result.exit_code == 2
+    assert "a run lasts 21 s, in which no longer time can be seen; did you mean 2500ms?" in (
+        result.stderr
+    )
+
+
+def test_the_same_question_again_runs_nothing(podsim, monkeypatch):
+    """The same search cost the same minute of computing every time, and so did another bound."""
+    search = ("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..4", "--json")
+    first = podsim(*search, "--target", "ttft_s.p95 <= 0.1")
+
+    def nothing_runs(*_):
+        raise AssertionError("it was run again")
+
+    monkeypatch.setattr("sim.sweep.finding.measure_all", nothing_runs)
+    again = podsim(*search, "--target", "ttft_s.p95 <= 0.1")
+    assert (again.exit_code, again.stdout) == (first.exit_code, first.stdout)
+    assert list(Path("results/sweeps").glob("tiny-*/runs/point-00000/*/seed-7.json"))

@@ -388,3 +388,21 @@ def test_no_table_is_told_kindly(folder):
     """A notebook would show a traceback of pyarrow."""
     with pytest.raises(UserError, match="cannot read a table"):
         sim.sweep.read("nowhere")
+
+
+def test_a_sweep_is_one_line_in_a_notebook(folder):
+    """A cell that ended in a sweep was buried under 20,000 characters of nested settings."""
+    made = sim.sweep.run("tiny.yaml", grid={"backends.pods.replicas": [1, 2]}, seeds=[7])
+    assert repr(made) == "<Sweep tiny: backends.pods.replicas, 2 points, 4 runs, see .table>"
+
+
+def test_what_is_beyond_the_end_of_a_run_is_said_to_be_late(podsim):
+    """A p95 that no run had seen was a dash, explained by runs that had failed."""
+    result = podsim(
+        *("sweep", "tiny.yaml", "--grid", "workloads.traffic.arrivals.rate=1,99", "--seeds", "2"),
+        *("--set", "engines.small.maxNumSeqs=1"),
+    )
+    *_, drowned = [line for line in result.stdout.splitlines() if line.startswith("99")]
+    assert drowned.split()[2:4] == ["late", "late"]
+    assert "late: beyond the end of the run under some seed" in result.stdout
+    assert "failed" not in result.stdout

@@ -180,7 +180,7 @@ def _what(before: "Baseline | None", fresh: "Baseline") -> str:
     now = {variant.name: variant for variant in fresh.variants}
     changed = [name for name in now if name in held and held[name] != now[name]]
     parts = [
-        f"{verb} {', '.join(map(called, names))}"
+        f"{verb} {', '.join(called(name, fresh.scenario) for name in names)}"
         for verb, names in (
             ("changes", changed),
             ("gains", [name for name in now if name not in held]),

@@ -9,22 +9,29 @@ from sim.cli import ExitCode
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
 from sim.cli.places import where_to_run
 
+DEFAULT_STORE = Path("results", "sweeps")
+
 
 @click.command("find")
 @click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
 @click.option(
     "--vary",
+    "varied",
     required=True,
+    multiple=True,
     metavar="PATH=FROM..TO",
     help="The parameter and its range: backends.qwen.replicas=1..32, workloads.coding.agents="
-    "16..1024, pools.gpu.members.large.load=10s..10m.",
+    "16..1024, pools.gpu.members.large.load=10s..10m; or its values: engines.x.tensorParallel="
+    "2,4,8.",
 )
 @click.option(
     "--target",
+    "targets",
     required=True,
+    multiple=True,
     metavar="FIGURE",
     help="A figure of the summary with <=, <, >= or >: 'ttft_s.p95 <= 2.5', "
-    "'slo_attainment >= 0.95', 'error_ratio < 0.01'.",
+    "'slo_attainment >= 0.95', 'error_ratio < 0.01' (repeatable: all are to hold).",
 )
 @click.option(
     "--tolerance",
@@ -49,11 +56,18 @@ from sim.cli.places import where_to_run
 @with_variants
 @with_settings
 @where_to_run
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_STORE,
+    metavar="DIR",
+    help=f"Where finished runs are kept; {DEFAULT_STORE.as_posix()} when missing.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not text.")
 def command(
     file: Path,
-    vary: str,
-    target: str,
+    varied: tuple[str, ...],
+    targets: tuple[str, ...],
     tolerance: str | None,
     seeds: int | None,
     max_seeds: int,
@@ -62,9 +76,10 @@ def command(
     jobs: int | None,
     executor: str,
     address: str | None,
+    out: Path,
     as_json: bool,
 ) -> None:
-    """Find the smallest, or largest, value of a parameter of SCENARIO that meets a target.
+    """Find the smallest, or largest, value of a parameter of SCENARIO that meets all targets.
 
     The ends of the range tell which way helps; then the range is bisected, for
     each variant on its own. At each value the mean over the seeds and its 95 %
@@ -72,15 +87,23 @@ def command(
     meets it, missed when none does. In between more seeds are tried, up to
     --max-seeds; what is still undecided then is said. A time that is null, since
     too many requests had not got that far at the end, or none ever did, misses
-    any target. A figure of nothing, as of holds where a pool held nobody, can be
-    set against none: the search for that variant ends there and says so, as it
-    does at a value that cannot be run.
+    any target; so does a percentile of those served where more were refused, broke
+    off or gave up than it leaves room for, 5 % for p95 and for a mean. A figure of
+    nothing, as of holds where a pool held nobody, can be set against none: the
+    search for that variant ends there and says so. Values between the ends that
+    cannot be run are skipped. Finished runs are kept, so that another target, or
+    more seeds, cost only what is missing.
 
     \b
     Exit codes beside those of podsim: 0 when every variant has its answer, 1
     when one has none: both ends meet the target, or miss it, or it is undecided;
     3 when one has none only since a value could not be measured.
     """
+    if len(varied) > 1:
+        raise click.UsageError(
+            f"--vary: find varies one parameter, here {' and '.join(varied)} are given; fix the "
+            "others with --set PATH=VALUE, or see all combinations with podsim sweep --grid"
+        )
     from sim.cli.findings import as_document, render
     from sim.sweep.finding import find, ladder
     from sim.sweep.places import opener
@@ -88,13 +111,14 @@ def command(
 
     answers = find(
         file,
-        ladder(vary, tolerance),
-        parse(target),
+        ladder(varied[0], tolerance),
+        [parse(target) for target in dict.fromkeys(targets)],
         opener(executor, jobs, address),
         variants=variants,
         seeds=chosen_seeds(None, seeds),
         max_seeds=max_seeds,
         settings=settings,
+        root=out,
         note=lambda text: click.echo(text, err=True),
     )
     click.echo(json.dumps(as_document(answers), indent=2) if as_json else render(answers))
