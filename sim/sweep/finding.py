@@ -16,7 +16,7 @@ from sim.sweep import axes, search
 from sim.sweep.amounts import Amount, alike, in_base, parse
 from sim.sweep.answer import Answer, Status, Trial
 from sim.sweep.executor import Executor
-from sim.sweep.points import Loader, Source
+from sim.sweep.points import Loader, Source, of_one_variant
 from sim.sweep.runs import Failed, Outcome, Task, measure_all
 from sim.sweep.sweep import Opened
 from sim.sweep.target import Gone, Target, Verdict, check
@@ -101,6 +101,8 @@ def find(
     loader = Loader(source)
     loaded = _Scenarios(loader, values, settings, variants)
     ends = [loaded.at(0), loaded.at(values.last)]
+    if faults := of_one_variant("--vary", values.path, ends):
+        raise ScenarioError(faults)
     for scenario in (variant for end in ends for variant in end.variants):
         check(target, scenario)
     for warning in dict.fromkeys(warning for end in ends for warning in end.warnings):

@@ -67,9 +67,19 @@ def load_points(
                 faults.setdefault(_of_axis(fault, design, point), []).append(point)
     told = [_at_points(fault, points, design) for fault, points in faults.items()]
     told += _written_twice(design, hashes)
+    for option, path in zip(design.options, design.paths):
+        told += of_one_variant(option, path, found[:1])
     if told:
         raise ScenarioError(told)
     return tuple(found)
+
+
+def of_one_variant(option: str, path: str, loaded: Sequence[ScenarioSet]) -> list[Fault]:
+    """What is wrong where ``variants.NAME.path`` is swept and other variants are run as well."""
+    if not path.startswith("variants.") or all(len(each.variants) == 1 for each in loaded):
+        return []
+    message = "the other variants would be run again for each value; give --variant NAME as well"
+    return [Fault(option, 0, 0, path, message)]
 
 
 def _written_twice(design: Design, hashes: Sequence[str | None]) -> list[Fault]:

@@ -109,11 +109,16 @@ def swept_values(design: Design, scenarios: Sequence[ScenarioSet]) -> list[list[
     for at, path in enumerate(design.paths):
         written = [point[at] for point in design.points]
         values = [
-            _value(_at(document, path.split(".")), f"{path}={text}")
+            _value(_at(document, _within(path, document["variant"]).split(".")), f"{path}={text}")
             for document, text in zip(resolved, written)
         ]
         found.append(list(written) if any(isinstance(value, str) for value in values) else values)
     return found
+
+
+def _within(path: str, variant: str) -> str:
+    """The path in the scenario of what is swept; ``variants.NAME.path`` is of the only one."""
+    return path.removeprefix(f"variants.{variant}.")
 
 
 def _document(scenarios: ScenarioSet) -> Mapping[str, Any]:
