@@ -138,6 +138,39 @@ def test_an_option_in_place_of_a_verb_is_no_misspelt_verb():
     assert "option" in result.stderr and "command '" not in result.stderr
 
 
+def every_verb(group: click.Group = main, words: tuple[str, ...] = ()):
+    """Every command that can be typed, with its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from every_verb(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def test_an_option_with_one_value_is_not_given_twice():
+    """``--seed 1 --seed 2`` and ``-o a --output b`` took the last one, without a word."""
+    tried = 0
+    for words, command in every_verb():
+        for option in command.params:
+            if not isinstance(option, click.Option) or option.is_flag or option.multiple:
+                continue
+            twice = [option.opts[0], "1", option.opts[-1], "2"]
+            result = CliRunner().invoke(main, [*words, *twice])
+            names = " / ".join(option.opts)
+            assert f"Error: {names} is given twice: give only one\n" in result.stderr, words
+            assert result.exit_code == 2
+            tried += 1
+    assert tried > 50
+
+
+def test_repeatable_options_and_flags_may_be_given_twice(podsim):
+    """A script that adds ``--json`` to a command that has it would fail."""
+    several = ("--variant", "round-robin", "--variant", "least-loaded", "--json", "--json")
+    assert podsim("run", "tiny.yaml", "--seed", 1, "--no-store", *several).exit_code == 0
+
+
 def test_a_reader_that_leaves_early_is_no_error_of_ours():
     """`podsim ... | head -1` would print a traceback, or claim a regression."""
     program = (

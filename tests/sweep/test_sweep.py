@@ -62,13 +62,39 @@ def test_swept_values_are_numbers_in_base_units_where_they_are_numbers(podsim, f
     policies = "backends.pods.policy={kind: random},{kind: round-robin}"
     grids = ("window.measure=5s,0.1m", "engines.small.kvBlocks=9k,10k", policies)
     options = [word for grid in grids for word in ("--grid", grid)]
-    assert podsim("sweep", "tiny.yaml", *options, "--seeds", "1").exit_code == 0
+    base = ("--seeds", "1", "--variant", "least-loaded")
+    assert podsim("sweep", "tiny.yaml", *options, *base).exit_code == 0
     table = sim.sweep.read(only(folder))
     assert sorted(set(table["window.measure"])) == [5.0, 6.0]
     whole = ("point", "seed", "engines.small.kvBlocks")
     assert {str(table[name].dtype) for name in whole} == {"int64"}
     assert sorted(set(table["engines.small.kvBlocks"])) == [9000, 10000]
     assert set(table["backends.pods.policy"]) == {"{kind: random}", "{kind: round-robin}"}
+
+
+def test_what_variants_say_is_swept_in_one_variant_only(podsim, folder):
+    """``sweep --help`` recommended a grid of policies over variants that are policies: of six runs
+    four were repetitions, each policy under the names of all."""
+    policies = "backends.pods.policy={kind: random},{kind: round-robin}"
+    refused = podsim("sweep", "tiny.yaml", "--grid", policies)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        "--grid: backends.pods.policy: variant round-robin sets backends.pods.policy, and would "
+    )
+    assert refused.stderr.endswith("\n1 fault; nothing was run\n")
+    with pytest.raises(ScenarioError, match="variant round-robin sets backends.pods.policy"):
+        sim.sweep.run("tiny.yaml", grid={"backends.pods.policy": [{"kind": "random"}]})
+    within = ("--grid", "variants.round-robin.window.measure=5s,0.1m", "--seeds", "1")
+    refused = podsim("sweep", "tiny.yaml", *within)
+    assert refused.exit_code == 2
+    assert "give --variant NAME as well" in refused.stderr
+    assert podsim("sweep", "tiny.yaml", *within, "--variant", "round-robin").exit_code == 0
+    table = sim.sweep.read(only(folder))
+    assert list(table["variants.round-robin.window.measure"]) == [5.0, 6.0]
+    assert set(table["variant"]) == {"round-robin"}
+    assert table["digest"].nunique() == 2
+    with pytest.raises(ScenarioError, match="give --variant NAME"):
+        sim.sweep.find("tiny.yaml", within[1].replace("5s,0.1m", "5s..6s"), "ttft_s.p95 <= 1")
 
 
 def test_null_beside_numbers_is_null(podsim, folder):
@@ -211,6 +237,7 @@ def test_a_fault_of_some_points_names_one_of_them(podsim, folder):
             [
                 "--grid",
                 "backends.pods.policy={kind: random},{'kind': 'random'},{kind: round-robin}",
+                *("--variant", "least-loaded"),
             ],
             "{kind: random} and {'kind': 'random'} are the same value",
         ),

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from sim.cli import Verb
 from sim.cli.chosen import checked_seed
 
 PREFERRED: Final = ("session-table", "least-loaded")
@@ -27,7 +28,7 @@ class Cost:
     peak_memory_bytes: int
 
 
-@click.command("bench")
+@click.command("bench", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--variant",

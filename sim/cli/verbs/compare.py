@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
+from sim.cli import Verb
 from sim.cli.outputs import FORMATS, judged_output
 
 
-@click.command("compare")
+@click.command("compare", cls=Verb)
 @click.argument("base")
 @click.argument("new", required=False)
 @click.option("--exact", is_flag=True, help="Ask for the same tables to the bit.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.cli import Verb
 from sim.cli.stored import named_runs
 from sim.errors import UserError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_SLOWEST = 10
 
 
-@click.command("explain")
+@click.command("explain", cls=Verb)
 @click.argument("run")
 @click.argument("requests", metavar="[REQUEST]...", nargs=-1, type=click.IntRange(min=0))
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.cli import Verb
 from sim.cli.stored import named_runs
 from sim.errors import UserError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from sim.results.stored import StoredRun
 
 
-@click.command("export")
+@click.command("export", cls=Verb)
 @click.argument("run", metavar="RUN")
 @click.option(
     "--prometheus",

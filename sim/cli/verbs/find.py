@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from sim.cli import ExitCode
+from sim.cli import ExitCode, Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
 from sim.cli.places import where_to_run
 
 
-@click.command("find")
+@click.command("find", cls=Verb)
 @click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
 @click.option(
     "--vary",

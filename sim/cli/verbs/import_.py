@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.cli import Verb
 from sim.errors import Fault, ScenarioError, UserError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ FILE = click.Path(path_type=Path)
 UNWRITTEN = "scenario"
 
 
-@click.command("import")
+@click.command("import", cls=Verb)
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option(
     *("-o", "--output"), type=FILE, help="Write the scenario to this file; stdout when missing."

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
+from sim.cli import Verb
 from sim.errors import UserError
 
 
-@click.command("init")
+@click.command("init", cls=Verb)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="quickstart.yaml")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def command(file: Path, force: bool) -> None:

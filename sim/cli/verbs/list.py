@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.cli import Verb
+
 if TYPE_CHECKING:
     from sim.registry import Family
 
@@ -16,7 +18,7 @@ KINDS = (
 )
 
 
-@click.command("list")
+@click.command("list", cls=Verb)
 @click.argument("what", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(what: str, as_json: bool) -> None:

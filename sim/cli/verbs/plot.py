@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from sim.cli import Verb
 from sim.cli.stored import DEFAULT_STORE, named_runs
 from sim.errors import UserError
 from sim.plots.names import FIGURES
@@ -29,7 +30,7 @@ def _finite(_: click.Context, option: click.Parameter, width: float) -> float:
     return width
 
 
-@click.command("plot")
+@click.command("plot", cls=Verb)
 @click.argument("runs", nargs=-1, metavar="RUN...")
 @click.option(
     *("--figure", "figures"),

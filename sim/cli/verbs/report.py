@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
+from sim.cli import Verb
 from sim.cli.stored import named_runs
 from sim.errors import UserError
 
 
-@click.command("report")
+@click.command("report", cls=Verb)
 @click.argument("names", metavar="RUN...", nargs=-1, required=True)
 @click.option(
     *("-o", "--output"),

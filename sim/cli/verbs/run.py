@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.cli import Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
 from sim.cli.stored import DEFAULT_STORE
 
@@ -31,7 +32,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
         raise click.BadParameter(str(error), param=option) from None
 
 
-@click.command("run")
+@click.command("run", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path))
 @with_variants
 @with_seed

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.cli import Verb
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command("list", cls=Verb)
 @click.argument("place", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def list_(place: str | None, as_json: bool) -> None:
@@ -62,7 +63,7 @@ def _below(place: str | None) -> "Found":
     )
 
 
-@command.command("show")
+@command.command("show", cls=Verb)
 @click.argument("run")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def show(run: str, as_json: bool) -> None:
@@ -121,7 +122,7 @@ def _document(runs: "KeptRuns", stored: "tuple[StoredRun, ...]") -> str:
     return json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
 
 
-@command.command("rm")
+@command.command("rm", cls=Verb)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sim.cli import ExitCode
+from sim.cli import ExitCode, Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
 from sim.cli.places import where_to_run
 
@@ -20,7 +20,7 @@ MAX_RETRIES = 10
 DEFAULT_STORE = Path("results", "sweeps")
 
 
-@click.command("sweep")
+@click.command("sweep", cls=Verb)
 @click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
 @click.option(
     "--grid",
