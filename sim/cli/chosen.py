@@ -33,11 +33,15 @@ with_seed = click.option(
 )
 
 
-def chosen_seeds(seed: int | None, seeds: int | None) -> tuple[int, ...] | None:
+def chosen_seeds(
+    seed: int | None, seeds: int | None, settings: tuple[str, ...]
+) -> tuple[int, ...] | None:
     """The seeds that --seed and --seeds ask for; None leaves them to the file.
 
-    Raises ``click.UsageError`` when both are given.
+    Raises ``click.UsageError`` when both are given, or one and ``--set seeds=...``.
     """
+    if (seed, seeds) != (None, None) and any(each.startswith("seeds=") for each in settings):
+        raise click.UsageError("--set seeds=... and --seed or --seeds: give only one")
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
     if seed is not None:

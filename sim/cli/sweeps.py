@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.cli.layout import aligned
+from sim.cli.layout import aligned, wrapped
 from sim.results.shown import Row, percent, wait
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ def render(sweep: "Sweep", place: Path) -> str:
     lines = [
         f"{plan.name}: {count} point{'s' * (count > 1)}, {len(plan.runs)} runs, seeds "
         f"{', '.join(map(str, plan.seeds))}.",
+        *(
+            wrapped(f"Set over the file: {', '.join(plan.design.settings)}")
+            * bool(plan.design.settings)
+        ),
         *(["Mean over the seeds ± half-width of the 95 % t interval."] * (len(plan.seeds) > 1)),
         "",
     ]
@@ -37,7 +41,7 @@ def render(sweep: "Sweep", place: Path) -> str:
     columns = [
         row
         for row in COLUMNS
-        if any(interval.n for _, _, figures in shown for interval in (figures[row.key],))
+        if row.news_if_unknown or any(figures[row.key].n for _, _, figures in shown)
     ]
     header = [*_short(plan.design.paths), "variant", *(row.label for row in columns)]
     body = [
@@ -53,7 +57,7 @@ def render(sweep: "Sweep", place: Path) -> str:
     if len(shown) > MAX_LINES:
         lines.append(f"... and {len(shown) - MAX_LINES} more lines")
     if any(UNKNOWN in row for row in body):
-        lines.append(f"{UNKNOWN} null under some seeds, or some runs have failed")
+        lines.append(f"{UNKNOWN} {_why_unknown(sweep)}")
     lines += ["", *_warned(sweep), f"Table: {place}"]
     return "\n".join(lines)
 
@@ -127,6 +131,12 @@ def _figures(
             for key, found in figures(runs, keys).items()
         }
         yield sweep.plan.design.points[point], variant, intervals
+
+
+def _why_unknown(sweep: "Sweep") -> str:
+    """What a dash means."""
+    late = "null under some seeds: beyond the end of the run for too many requests, or none had any"
+    return f"{late}; failed runs have no figures" if sweep.failed else late
 
 
 def _cell(interval: "Interval", row: Row, seeds: int) -> str:

@@ -57,6 +57,11 @@ class ScenarioSet:
     every_variant: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line: a notebook shows it."""
+        names = ", ".join(each.variant for each in self.variants if each.variant)
+        return f"ScenarioSet({self.name}: {names or 'no variants'})"
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is doubtful about the file and these variants; they read like faults."""

@@ -54,6 +54,11 @@ class Sweep:
     outcomes: tuple[Outcome, ...]
     folder: Path
 
+    def __repr__(self) -> str:
+        """One line: a notebook shows it."""
+        points, runs = len(self.plan.design.points), len(self.outcomes)
+        return f"Sweep({self.plan.name}: {points} points, {runs} runs, {len(self.failed)} failed)"
+
     @property
     def failed(self) -> tuple[tuple[int, Task, Failed], ...]:
         """The runs without a result: point, what was to be made, why."""

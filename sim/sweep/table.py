@@ -18,7 +18,7 @@ from sim.errors import UserError
 from sim.results import arrow
 from sim.results.comparison import figure_keys
 from sim.results.metrics import metric
-from sim.results.unfinished import make_beside, make_file
+from sim.results.unfinished import make_beside, make_file, write_whole
 from sim.scenario.load import ScenarioSet
 from sim.scenario.nodes import plain
 from sim.scenario.variants import parse_settings
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 LEFT_OUT: Final = ("pod_requests.",)
 """A pod has nothing in common with the one of that name at another point."""
+
+CSV: Final = ".csv"
 
 Value = str | int | float | None
 
@@ -73,9 +75,15 @@ def build(
 
 
 def write(table: arrow.Table, place: Path) -> None:
-    """Write the table as a whole or not at all; raises ``UserError`` when the disk refuses."""
+    """Write the table as a whole or not at all; raises ``UserError`` when the disk refuses.
+
+    It is CSV where the name says .csv, else parquet.
+    """
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        if place.suffix.lower() == CSV:
+            write_whole(place, arrow.csv_text(table).encode())
+            return
         unfinished = make_beside(place, make_file)
         try:
             arrow.write(table, unfinished)

@@ -85,12 +85,15 @@ def _measured(arguments: list[str], folder: Path) -> Cost:
     """
     import time
 
+    from sim.cli.progress import busy
+
     began_s = time.perf_counter()
     stdout, stderr = folder / "stdout", folder / "stderr"
     with stdout.open("wb") as output, stderr.open("wb") as complaints:
         child = subprocess.Popen([*PODSIM, *arguments], stdout=output, stderr=complaints)
         try:
-            _, status, usage = os.wait4(child.pid, 0)
+            with busy("measuring a run in a fresh process"):
+                _, status, usage = os.wait4(child.pid, 0)
         except BaseException:
             child.kill()
             child.wait()

@@ -92,7 +92,7 @@ def command(
         parse(target),
         opener(executor, jobs, address),
         variants=variants,
-        seeds=chosen_seeds(None, seeds),
+        seeds=chosen_seeds(None, seeds, settings),
         max_seeds=max_seeds,
         settings=settings,
         note=lambda text: click.echo(text, err=True),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sim.cli import Verb
+from sim.cli.outputs import named
 from sim.errors import Fault, ScenarioError, UserError
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ UNWRITTEN = "scenario"
 @click.command("import", cls=Verb)
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option(
-    *("-o", "--output"), type=FILE, help="Write the scenario to this file; stdout when missing."
+    *("-o", "--output"),
+    type=FILE,
+    callback=named(".yaml", ".yml"),
+    help="Write the scenario to this file; stdout when missing.",
 )
 @click.option("--gpu", metavar="NAME", help="The GPU of all pods, whatever node labels say.")
 @click.option(

@@ -33,9 +33,10 @@ def command(what: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(entries, indent=2))
         return
-    width = max(len(name) for name in entries)
-    for name, facts in entries.items():
-        click.echo(f"{name.ljust(width)}  {facts['summary']}")
+    from sim.cli.layout import terms
+
+    for line in terms({name: facts["summary"] for name, facts in entries.items()}):
+        click.echo(line)
 
 
 def _families(what: str) -> dict[str, dict[str, Any]]:

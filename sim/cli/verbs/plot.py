@@ -103,9 +103,10 @@ def _print_list(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(FIGURES, indent=2))
         return
-    width = max(map(len, FIGURES))
-    for name, about in FIGURES.items():
-        click.echo(f"{name.ljust(width)}  {about}")
+    from sim.cli.layout import terms
+
+    for line in terms(FIGURES):
+        click.echo(line)
 
 
 def _place(
@@ -164,12 +165,17 @@ def _written(
     folder: Path,
 ) -> dict[str, Path]:
     """Draw and write each figure; an existing file is replaced as a whole."""
+    from sim.cli.progress import watched
     from sim.plots.saving import as_bytes
+    from sim.results.store import made
     from sim.results.unfinished import write_whole
 
-    drawn = {kind.name: as_bytes(kind.draw(material, width_in), form) for kind in kinds}
+    drawn = {
+        kind.name: as_bytes(kind.draw(material, width_in), form)
+        for kind in watched(kinds, "figures")
+    }
     written = {name: file or folder / f"{name}.{form}" for name in drawn}
-    for name, path in written.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, drawn[name])
+    with made(folder if file is None else file.parent, "figures"):
+        for name, path in written.items():
+            write_whole(path, drawn[name])
     return written

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from sim.cli import Verb
+from sim.cli.outputs import named
 from sim.cli.stored import named_runs
 from sim.errors import UserError
 
@@ -14,6 +15,7 @@ from sim.errors import UserError
 @click.option(
     *("-o", "--output"),
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=named(".html", ".htm"),
     default=Path("report.html"),
     show_default=True,
     metavar="FILE",
@@ -29,11 +31,13 @@ def command(names: tuple[str, ...], output: Path, title: str | None) -> None:
     """
     if not output.parent.is_dir():
         raise UserError(f"{output}: there is no folder {output.parent}")
+    from sim.cli.progress import busy
     from sim.report.page import report
     from sim.results.unfinished import write_whole
 
     runs = [run for name in names for run in named_runs(name)]
-    page = report(runs, title).encode()
+    with busy(f"drawing {len(runs)} runs"):
+        page = report(runs, title).encode()
     try:
         write_whole(output, page)
     except OSError as error:
