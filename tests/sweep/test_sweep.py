@@ -415,3 +415,34 @@ def test_no_table_is_told_kindly(folder):
     """A notebook would show a traceback of pyarrow."""
     with pytest.raises(UserError, match="cannot read a table"):
         sim.sweep.read("nowhere")
+
+
+def test_a_table_is_csv_where_its_name_says_so(podsim, folder):
+    """``sweep -o x.csv`` wrote Parquet: its first four bytes were PAR1."""
+    sweep = ("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2", "--seeds", "1")
+    assert podsim(*sweep, "-o", "x.csv").exit_code == podsim(*sweep, "-o", "x.parquet").exit_code
+    whole = sim.sweep.read("x.parquet")
+    read = pd.read_csv("x.csv")
+    assert list(read.columns) == list(whole.columns)
+    pd.testing.assert_frame_equal(read, whole, check_dtype=False)
+
+
+def test_what_a_sweep_was_set_to_and_what_a_dash_means_is_told(podsim, folder):
+    """A p95 beyond the end of the run was a dash that was explained by runs that had failed, or its
+    column was left out; what was set over the file stood nowhere."""
+    slow = ("--set", "engines.small.stepTime={a: 9000}", "--seeds", "1")
+    told = podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2", *slow).stdout
+    assert "Set over the file: engines.small.stepTime={a: 9000}\n" in told
+    assert "TTFT p95, s" in told
+    assert "– null under some seeds: beyond the end of the run" in told
+    assert "failed" not in told
+
+
+def test_a_notebook_shows_one_line(folder):
+    """A cell that ended in a sweep, a scenario or a comparison was 20,000 characters long."""
+    made = sim.sweep.run("tiny.yaml", grid={"backends.pods.replicas": [1, 2]}, seeds=[1, 2])
+    assert repr(made) == "Sweep(tiny: 2 points, 8 runs, 0 failed)"
+    assert repr(sim.load("tiny.yaml")) == "ScenarioSet(tiny: round-robin, least-loaded)"
+    runs = sim.run("tiny.yaml", seeds=[1, 2])
+    judged = sim.compare(runs, variants=("round-robin", "least-loaded"))
+    assert repr(judged) == f"Comparison(tiny, base → new: {judged.verdict})"
