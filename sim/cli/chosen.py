@@ -1,11 +1,34 @@
 """Which runs of a scenario a verb is to make: options that several have, and what they mean."""
 
+from pathlib import Path
+
 import click
 
 MAX_SEEDS = 10_000
 
+
+def variants_of_file(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """For the completion of a shell: variants of the scenario file that has been typed."""
+    from sim.errors import ScenarioError
+    from sim.scenario.nodes import at, entries
+    from sim.scenario.textfile import read_text
+    from sim.scenario.yamltext import parse
+
+    # As long as its last option lacks a value, click does not tell arguments apart.
+    typed = context.params.get("file") or next(iter(context.args), None)
+    try:
+        root = parse(read_text(Path(typed)), "") if typed else None
+    except ScenarioError:
+        return []
+    return [name for name in entries(at(root, "variants")) if name.startswith(begun)]
+
+
 with_variants = click.option(
-    *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
+    *("--variant", "variants"),
+    multiple=True,
+    metavar="NAME",
+    shell_complete=variants_of_file,
+    help="Run this variant (repeatable).",
 )
 with_settings = click.option(
     *("--set", "settings"),

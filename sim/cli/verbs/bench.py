@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from sim.cli import Verb
-from sim.cli.chosen import checked_seed
+from sim.cli.chosen import checked_seed, variants_of_file
 
 PREFERRED: Final = ("session-table", "least-loaded")
 RSS_UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
@@ -33,6 +33,7 @@ class Cost:
 @click.option(
     "--variant",
     metavar="NAME",
+    shell_complete=variants_of_file,
     help="Variant to run; session-table, least-loaded or the first.",
 )
 @click.option(

@@ -9,7 +9,7 @@ import click
 
 from sim.cli import Verb
 from sim.cli.outputs import named
-from sim.cli.stored import named_runs
+from sim.cli.stored import named_runs, runs_begun
 from sim.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _folder(_: click.Context, option: click.Parameter, folder: Path | None) -> P
 
 
 @click.command("export", cls=Verb)
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=runs_begun)
 @click.option(
     "--prometheus",
     type=click.Path(path_type=Path),

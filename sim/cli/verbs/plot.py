@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from sim.cli import Verb
-from sim.cli.stored import DEFAULT_STORE, named_runs
+from sim.cli.stored import DEFAULT_STORE, named_runs, runs_begun
 from sim.errors import UserError
 from sim.plots.names import FIGURES
 
@@ -31,7 +31,7 @@ def _finite(_: click.Context, option: click.Parameter, width: float) -> float:
 
 
 @click.command("plot", cls=Verb)
-@click.argument("runs", nargs=-1, metavar="RUN...")
+@click.argument("runs", nargs=-1, metavar="RUN...", shell_complete=runs_begun)
 @click.option(
     *("--figure", "figures"),
     type=click.Choice(tuple(FIGURES)),

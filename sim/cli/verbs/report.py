@@ -6,12 +6,12 @@ import click
 
 from sim.cli import Verb
 from sim.cli.outputs import named
-from sim.cli.stored import named_runs
+from sim.cli.stored import named_runs, runs_begun
 from sim.errors import UserError
 
 
 @click.command("report", cls=Verb)
-@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.argument("names", metavar="RUN...", nargs=-1, required=True, shell_complete=runs_begun)
 @click.option(
     *("-o", "--output"),
     type=click.Path(path_type=Path, dir_okay=False),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sim.cli import Verb
-from sim.cli.stored import DEFAULT_STORE
+from sim.cli.stored import DEFAULT_STORE, runs_begun
 
 if TYPE_CHECKING:
     from sim.cli.kept import KeptRuns
@@ -64,7 +64,7 @@ def _below(place: str | None) -> "Found":
 
 
 @command.command("show", cls=Verb)
-@click.argument("run")
+@click.argument("run", shell_complete=runs_begun)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def show(run: str, as_json: bool) -> None:
     """Show RUN: the table that podsim run printed, then how the runs were made, and digests."""
@@ -123,7 +123,7 @@ def _document(runs: "KeptRuns", stored: "tuple[StoredRun, ...]") -> str:
 
 
 @command.command("rm", cls=Verb)
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=runs_begun)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
 def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
