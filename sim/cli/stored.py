@@ -18,12 +18,10 @@ HASH: Final = r"-[0-9a-f]{8}$"
 
 def runs_begun(_: "Context", __: "Parameter", begun: str) -> list[str]:
     """For the completion of a shell: stored runs, their variants and seeds, one level at a time."""
-    above, slash, name = begun.rpartition("/")
+    above, slash, _name = begun.rpartition("/")
     if not slash:
-        folders = sorted(DEFAULT_STORE.glob("*/"))
-        found = [
-            each for folder in folders for each in (re.sub(HASH, "", folder.name), folder.name)
-        ]
+        names = [folder.name for folder in sorted(DEFAULT_STORE.glob("*/"))]
+        found = [each for name in names for each in (re.sub(HASH, "", name), name)]
     else:
         scenario, _, below = above.partition("/")
         whole = DEFAULT_STORE / scenario

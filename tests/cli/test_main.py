@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from sim.cli import VERBS, Verbs, explain, main
@@ -169,6 +170,26 @@ def test_repeatable_options_and_flags_may_be_given_twice(podsim):
     """A script that adds ``--json`` to a command that has it would fail."""
     several = ("--variant", "round-robin", "--variant", "least-loaded", "--json", "--json")
     assert podsim("run", "tiny.yaml", "--seed", 1, "--no-store", *several).exit_code == 0
+
+
+def test_a_shell_completes_variants_and_stored_runs(podsim, tmp_path):
+    """It completed verbs and kinds; names of variants and runs had to be looked up and typed."""
+
+    def completed(*words: str) -> list[str]:
+        found = ShellComplete(main, {}, "podsim", "").get_completions([*words[:-1]], words[-1])
+        return [each.value for each in found]
+
+    for verb in ("run", "sweep", "find", "bench"):
+        assert completed(verb, "tiny.yaml", "--variant", "l") == ["least-loaded"]
+        assert completed(verb, "nowhere.yaml", "--variant", "l") == []
+    assert completed("report", "") == []
+    podsim("run", "tiny.yaml", "--jobs", 1)
+    (folder,) = (tmp_path / "results" / "runs").iterdir()
+    for verb in (("report",), ("plot",), ("compare",), ("explain",), ("export",), ("runs", "show")):
+        assert completed(*verb, "t") == ["tiny", folder.name]
+        assert completed(*verb, "tiny/l") == ["tiny/least-loaded"]
+        seeds = [f"{folder.name}/least-loaded/seed-{seed}" for seed in (7, 8)]
+        assert completed(*verb, f"{folder.name}/least-loaded/") == seeds
 
 
 def test_a_reader_that_leaves_early_is_no_error_of_ours():
