@@ -99,7 +99,7 @@ def _document_of(
     try:
         return read(reader)
     except MarkedYAMLError as error:
-        reader.faults.append(_syntax_fault(error, source))
+        reader.faults.append(_syntax_fault(error, text, source))
     except ReaderError as error:
         place = _place_of_byte(text.removeprefix("\ufeff"), error.position, source)
         message = f"character {error.character:#06x} is not allowed in YAML"
@@ -301,10 +301,17 @@ def _encoded(text: str, source: str) -> bytes:
         raise ScenarioError([fault(place, (), message)]) from None
 
 
-def _syntax_fault(error: MarkedYAMLError, source: str) -> Fault:
+def _syntax_fault(error: MarkedYAMLError, text: str, source: str) -> Fault:
     mark = error.problem_mark or error.context_mark
     place = Place(source) if mark is None else Place(source, mark.line + 1, mark.column + 1)
     said = [part for part in (error.context, error.problem) if part]
+    lines = text.splitlines()
+    if (
+        mark is not None
+        and mark.line < len(lines)
+        and lines[mark.line].startswith("\t", mark.column)
+    ):
+        said = ["a tab stands here; indent with spaces"]
     return fault(place, (), f"not YAML: {', '.join(said)}")
 
 
