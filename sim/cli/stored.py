@@ -16,7 +16,7 @@ DEFAULT_STORE: Final = Path("results", "runs")
 HASH: Final = r"-[0-9a-f]{8}$"
 
 
-def runs_begun(_: "Context", __: "Parameter", begun: str) -> list[str]:
+def runs_begun(context: "Context", option: "Parameter", begun: str) -> list[str]:
     """For the completion of a shell: stored runs, their variants and seeds, one level at a time."""
     above, slash, _name = begun.rpartition("/")
     if not slash:

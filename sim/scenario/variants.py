@@ -150,7 +150,7 @@ def _replaces(path: Path, change: Change) -> bool:
 
 def parse_settings(settings: Iterable[str]) -> tuple[list[Change], list[Fault]]:
     """Read ``path=value`` strings, a value being YAML; the faults are of those that cannot be."""
-    changes = []
+    changes: list[Change] = []
     faults = []
     for setting in settings:
         place = Place(f"--set {setting}")

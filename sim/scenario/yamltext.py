@@ -306,11 +306,8 @@ def _syntax_fault(error: MarkedYAMLError, text: str, source: str) -> Fault:
     place = Place(source) if mark is None else Place(source, mark.line + 1, mark.column + 1)
     said = [part for part in (error.context, error.problem) if part]
     lines = text.splitlines()
-    if (
-        mark is not None
-        and mark.line < len(lines)
-        and lines[mark.line].startswith("\t", mark.column)
-    ):
+    line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+    if mark is not None and line.startswith("\t", mark.column):
         said = ["a tab stands here; indent with spaces"]
     return fault(place, (), f"not YAML: {', '.join(said)}")
 
