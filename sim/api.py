@@ -39,6 +39,8 @@ def run(
     chosen = None if seeds is None else _seeds(seeds)
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise UserError(f"jobs: must be a whole number from 1; got {jobs!r}")
+    if chosen is not None and any(change.startswith("seeds=") for change in changes):
+        raise UserError("seeds: the settings have some, too; give only one")
     folder = None if store is None else Path(store)
     loaded = _loaded(scenario, changes, names)
     return run_set(loaded, seeds=chosen, jobs=jobs, check=check, store=folder)

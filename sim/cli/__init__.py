@@ -65,6 +65,20 @@ class ExitCode:
     OUTPUT_CLOSED: Final = 141  # whoever read our output has left, as for any Unix filter
 
 
+class Verb(click.Command):
+    """A verb, whose options each have one value unless they say that they are repeatable."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a second value of an option: click would take the last one without a word."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for at, option in enumerate(given):
+            takes_one = isinstance(option, click.Option) and not (option.is_flag or option.multiple)
+            if takes_one and option in given[:at] and not ctx.resilient_parsing:
+                names = " / ".join(option.opts)
+                raise click.BadOptionUsage(names, f"{names} is given twice: give only one", ctx)
+        return super().parse_args(ctx, args)
+
+
 class Verbs(click.Group):
     """The group of all verbs; turns each kind of failure into its message and exit code."""
 

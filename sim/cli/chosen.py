@@ -1,11 +1,34 @@
 """Which runs of a scenario a verb is to make: options that several have, and what they mean."""
 
+from pathlib import Path
+
 import click
 
 MAX_SEEDS = 10_000
 
+
+def variants_of_file(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """For the completion of a shell: variants of the scenario file that has been typed."""
+    from sim.errors import ScenarioError
+    from sim.scenario.nodes import at, entries
+    from sim.scenario.textfile import read_text
+    from sim.scenario.yamltext import parse
+
+    # As long as its last option lacks a value, click does not tell arguments apart.
+    typed = context.params.get("file") or next(iter(context.args), None)
+    try:
+        root = parse(read_text(Path(typed)), "") if typed else None
+    except ScenarioError:
+        return []
+    return [name for name in entries(at(root, "variants")) if name.startswith(begun)]
+
+
 with_variants = click.option(
-    *("--variant", "variants"), multiple=True, metavar="NAME", help="Run this variant (repeatable)."
+    *("--variant", "variants"),
+    multiple=True,
+    metavar="NAME",
+    shell_complete=variants_of_file,
+    help="Run this variant (repeatable).",
 )
 with_settings = click.option(
     *("--set", "settings"),
@@ -33,11 +56,15 @@ with_seed = click.option(
 )
 
 
-def chosen_seeds(seed: int | None, seeds: int | None) -> tuple[int, ...] | None:
+def chosen_seeds(
+    seed: int | None, seeds: int | None, settings: tuple[str, ...]
+) -> tuple[int, ...] | None:
     """The seeds that --seed and --seeds ask for; None leaves them to the file.
 
-    Raises ``click.UsageError`` when both are given.
+    Raises ``click.UsageError`` when both are given, or one and ``--set seeds=...``.
     """
+    if (seed, seeds) != (None, None) and any(each.startswith("seeds=") for each in settings):
+        raise click.UsageError("--set seeds=... and --seed or --seeds: give only one")
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed runs one seed, --seeds N the seeds 1 to N: give only one")
     if seed is not None:

@@ -1,12 +1,15 @@
 """Plain text in columns and lines of one width: how every verb lays out what it prints."""
 
-from collections.abc import Container, Iterable, Sequence
+import shutil
+import sys
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 from textwrap import wrap
 from typing import Final
 
 WIDTH: Final = 100
 GAP: Final = "  "
+NARROWEST: Final = 40
 
 
 def aligned(rows: Sequence[Sequence[str]], numbers: Container[int] = ()) -> list[str]:
@@ -42,6 +45,19 @@ def side_by_side(labels: Sequence[str], columns: Iterable[Sequence[str]]) -> lis
     for _, block in pairwise(blocks):
         lines += ["", *block]
     return [line.rstrip() for line in lines]
+
+
+def terms(meanings: Mapping[str, str]) -> list[str]:
+    """Names and what each is: a line each for other programs, on a terminal as many as it takes."""
+    column = max(map(len, meanings)) + len(GAP)
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    width, indent = max(room, column + NARROWEST), " " * column
+    lines: list[str] = []
+    for name, meaning in meanings.items():
+        lines += wrap(
+            meaning, width, initial_indent=name.ljust(column), subsequent_indent=indent
+        ) or [name]
+    return lines
 
 
 def wrapped(text: str) -> list[str]:

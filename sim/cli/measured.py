@@ -15,11 +15,12 @@ HEADING: Final = LINE.format("", "predicted", "measured", "error", "bound", "ok"
 
 def report(part: str | None, as_json: bool) -> bool:
     """Print one part of what was measured, or all, beside podsim; whether all bounds hold."""
+    from sim.cli.progress import waited
     from sim.validation.figures import as_data
     from sim.validation.measured import validate_measured
 
     tables: list[Table] = []
-    for table in validate_measured(part):
+    for table in waited(validate_measured(part), "simulating what was measured"):
         if not as_json:
             for line in _lines(table, first=not tables):
                 click.echo(line)

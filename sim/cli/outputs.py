@@ -25,6 +25,20 @@ def figure_format(place: Path) -> "Format":
     return suffix  # type: ignore[return-value]
 
 
+def named(*endings: str) -> Callable[..., Path | None]:
+    """For an option or argument with a file that is written in one way, or as its name says.
+
+    Its name ends like that, or has no ending.
+    """
+
+    def checked(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+        if path is not None and path.suffix.lower() not in ("", *endings):
+            raise click.BadParameter(f"{path}: must end in {' or '.join(endings)}", param=option)
+        return path
+
+    return checked
+
+
 def checked_outputs(
     _: click.Context, option: click.Parameter, paths: tuple[Path, ...]
 ) -> tuple[Path, ...]:

@@ -2,9 +2,10 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from sim.runner import Progress
 
 LINE_EVERY_S = 30.0
+
+Item = TypeVar("Item")
 
 
 def fraction_done(report: "Progress") -> float:
@@ -34,10 +37,57 @@ def figures(report: "Progress", elapsed_s: float) -> str:
     return ", ".join(parts)
 
 
+def _is_watched() -> bool:
+    """Whether there is a terminal to draw on; stderr may be closed by whoever started us."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def note(text: str) -> None:
+    """A line on stderr, above a bar that is there: click would write into it."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
+
+
+def watched(items: Collection[Item], what: str) -> Iterator[Item]:
+    """The items one by one, under a bar that counts them while stderr is a terminal."""
+    if not _is_watched():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield from bar.track(items, description=what)
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Says while stderr is a terminal that something is under way, for how long nobody knows."""
+    if not _is_watched():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
+def waited(items: Iterable[Item], text: str) -> Iterator[Item]:
+    """The items as they come, the terminal being busy only in between: each may be printed."""
+    source = iter(items)
+    while True:
+        with busy(text):
+            found = list(islice(source, 1))
+        if not found:
+            return
+        yield from found
+
+
 @contextmanager
 def progress_bar() -> Iterator[Callable[["Progress"], None] | None]:
     """A callback that draws progress while stderr is a terminal; None when it is not."""
-    if sys.stderr is None or not sys.stderr.isatty():  # None: closed by whoever started us
+    if not _is_watched():
         yield None
         return
     from rich.console import Console

@@ -8,9 +8,27 @@ from typing import TYPE_CHECKING, Final
 from sim.errors import UserError
 
 if TYPE_CHECKING:
+    from click import Context, Parameter
+
     from sim.results.stored import Found, StoredRun
 
 DEFAULT_STORE: Final = Path("results", "runs")
+HASH: Final = r"-[0-9a-f]{8}$"
+
+
+def runs_begun(context: "Context", option: "Parameter", begun: str) -> list[str]:
+    """For the completion of a shell: stored runs, their variants and seeds, one level at a time."""
+    above, slash, _name = begun.rpartition("/")
+    if not slash:
+        names = [folder.name for folder in sorted(DEFAULT_STORE.glob("*/"))]
+        found = [each for name in names for each in (re.sub(HASH, "", name), name)]
+    else:
+        scenario, _, below = above.partition("/")
+        whole = DEFAULT_STORE / scenario
+        folder = whole if whole.is_dir() else _newest(scenario_folders(scenario))
+        inner = sorted(folder.joinpath(below).glob("*/")) if folder else []
+        found = [f"{above}/{each.name}" for each in inner]
+    return [each for each in dict.fromkeys(found) if each.startswith(begun) and "/." not in each]
 
 
 def named_runs(name: str, root: Path = DEFAULT_STORE) -> "tuple[StoredRun, ...]":
@@ -104,7 +122,7 @@ def _unknown(name: str, root: Path) -> str:
         sorted(folder for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
     )
     known = [folder.name for folder in folders if not folder.name.startswith(".")]
-    scenarios = list(dict.fromkeys(re.sub(r"-[0-9a-f]{8}$", "", each) for each in known))
+    scenarios = list(dict.fromkeys(re.sub(HASH, "", each) for each in known))
     where = f"{name!r} is neither a folder nor a stored run below {root}"
     if not known:
         return f"{where}, which holds none; podsim run FILE stores runs there"

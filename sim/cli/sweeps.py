@@ -32,6 +32,10 @@ def render(sweep: "Sweep", place: Path) -> str:
     lines = [
         f"{plan.name}: {count} point{'s' * (count > 1)}, {len(plan.runs)} runs, seeds "
         f"{', '.join(map(str, plan.seeds))}.",
+        *(
+            wrapped(f"Set over the file: {', '.join(plan.design.settings)}")
+            * bool(plan.design.settings)
+        ),
         *(["Mean over the seeds ± half-width of the 95 % t interval."] * (len(plan.seeds) > 1)),
         "",
     ]

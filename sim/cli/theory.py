@@ -16,11 +16,12 @@ HEADING: Final = LINE.format("", "predicted", "measured", "99 % interval", "boun
 
 def report(folder: Path, as_json: bool) -> bool:
     """Print the comparison of the scenarios in ``folder`` with theory; whether all is well."""
+    from sim.cli.progress import waited
     from sim.runner import available_jobs
     from sim.validation.textbook import validate_theory
 
     rows: list[Row] = []
-    for row in validate_theory(folder, available_jobs()):
+    for row in waited(validate_theory(folder, available_jobs()), "simulating queues"):
         if not as_json:
             for line in _lines(row, rows[-1].scenario if rows else None):
                 click.echo(line)

@@ -94,6 +94,10 @@ class Comparison:
     identical: int = 0
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line: a notebook shows it."""
+        return f"Comparison({self.scenario}, {self.base} → {self.new}: {self.verdict})"
+
     @property
     def verdict(self) -> Verdict:
         """The most severe verdict of a primary metric; what could not be compared counts too."""

@@ -5,15 +5,10 @@ column but ``variant`` holds empty texts, and that one no nulls); a float is the
 shortest number that reads as the same one.
 """
 
-import csv
-import io
 from collections.abc import Iterator
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from sim.results import arrow
-from sim.results.arrow import Table
 from sim.results.tables import DECLARED, Tables
 
 ENDING: Final = ".csv"
@@ -23,23 +18,7 @@ FORMULA_MARKS: Final = ("=", "+", "-", "@")
 
 def csv_files(tables: Tables) -> dict[str, bytes]:
     """The files of a run, by name."""
-    return {f"{name}{ENDING}": csv_text(getattr(tables, name)).encode() for name in DECLARED}
-
-
-def csv_text(table: Table) -> str:
-    """A header and the rows of one table."""
-    stream = io.StringIO()
-    writer = csv.writer(stream)
-    writer.writerow(arrow.names(table))
-    for row in arrow.rows(table, np.ones(table.num_rows, dtype=bool)):
-        writer.writerow([_cell(value) for value in row.values()])
-    return stream.getvalue()
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)
+    return {f"{name}{ENDING}": arrow.csv_text(getattr(tables, name)).encode() for name in DECLARED}
 
 
 def formulas(tables: Tables) -> Iterator[str]:

@@ -72,14 +72,14 @@ def scenario_folder(root: Path, scenario: str, scenario_hash: str) -> Path:
 
 
 @contextmanager
-def made(directory: Path) -> Iterator[None]:
-    """Make a folder for results; when the work in it fails, what it made and left empty goes.
+def made(directory: Path, what: str = "results") -> Iterator[None]:
+    """Make a folder for ``what``; when the work in it fails, what it made and left empty goes.
 
     Raises ``UserError`` when it cannot be made.
     """
     new: list[Path] = []
     try:
-        with _refused(f"cannot store the results in {directory}", OSError):
+        with _refused(f"cannot store the {what} in {directory}", OSError):
             new += [path for path in (directory, *directory.parents) if not path.exists()]
             make_folder(directory)
         yield

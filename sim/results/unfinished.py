@@ -12,7 +12,8 @@ def make_beside(target: Path, make: Callable[[Path], None]) -> Path:
     """What ``make`` has made beside ``target``, under a name that nobody has.
 
     Others may be writing the same, or have died of it: ``make`` raises
-    ``FileExistsError`` for what is there, and the next name is tried.
+    ``FileExistsError`` for what is there, and the next name is tried. Any other
+    ``OSError`` is told of ``target``, the name that its user knows.
     """
     number = 0
     while True:
@@ -21,6 +22,9 @@ def make_beside(target: Path, make: Callable[[Path], None]) -> Path:
             make(place)
         except FileExistsError:
             number += 1
+        except OSError as error:
+            error.filename = str(target)
+            raise
         else:
             return place
 
@@ -34,9 +38,11 @@ def write_whole(target: Path, content: bytes) -> None:
     try:
         unfinished.write_bytes(content)
         unfinished.replace(target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             unfinished.unlink()
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(target), None
         raise
 
 

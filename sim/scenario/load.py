@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from sim import registry as registries
 from sim.errors import Fault, ScenarioError
 from sim.registry import Registry
-from sim.scenario import checks
+from sim.scenario import checks, nodes
 from sim.scenario.hashing import scenario_hash
 from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import Node, at, dotted, entries, is_null, read_python, unread
@@ -20,6 +20,20 @@ from sim.scenario.variants import parse_settings, variant_roots
 from sim.scenario.yamltext import parse_all
 
 
+class Doubt(NamedTuple):
+    """A warning: of the ``variants`` that have it, of the file as a whole where there are none.
+
+    One that is about variants ``beside`` each other is told where two of them are run.
+    """
+
+    fault: Fault
+    variants: tuple[str, ...] = ()
+    beside: bool = False
+
+
+Told = TypeVar("Told", Fault, Doubt)
+
+
 @dataclass(frozen=True)
 class ScenarioSet:
     """A scenario file, loaded: one checked ``Scenario`` per variant, in file order.
@@ -28,7 +42,7 @@ class ScenarioSet:
     ``scenario_hash`` covers what would be simulated, of all variants of the
     file, and not name, description or seeds; ``file_hashes`` those of the files
     that it names. ``every_variant`` names all variants of the file, chosen or
-    not; ``settings`` were put over it. ``warnings`` read like faults.
+    not; ``settings`` were put over it.
     """
 
     name: str
@@ -39,9 +53,25 @@ class ScenarioSet:
     variants: tuple[Scenario, ...]
     scenario_hash: str
     file_hashes: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     every_variant: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: a notebook shows it."""
+        names = ", ".join(each.variant for each in self.variants if each.variant)
+        return f"ScenarioSet({self.name}: {names or 'no variants'})"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is doubtful about the file and these variants; they read like faults."""
+        told = []
+        for fault, having, beside in self.doubts:
+            here = [each.variant for each in self.variants if each.variant in having]
+            if not having or len(here) > beside:
+                everywhere = not having or beside or len(here) == len(self.variants)
+                told.append(str(fault if everywhere else _in_variants(fault, here)))
+        return tuple(told)
 
     def variant_hash(self, index: int) -> str:
         """The hash of one variant alone, which other variants of the file do not change."""
@@ -134,8 +164,9 @@ def _load(
     scenarios = [found.value for found in checked.values() if found.value is not None]
     if faults or not scenarios:
         raise ScenarioError(_in_order(dict.fromkeys(faults), source, settings))
-    warnings = _merged({name: found.warnings for name, found in checked.items()})
-    warnings.extend(checks.unused_names(roots.values()))
+    doubts = [Doubt(*each) for each in _having({k: v.warnings for k, v in checked.items()}).items()]
+    doubts += [Doubt(each) for each in checks.unused_names(roots.values())]
+    doubts += _equal(scenarios, at(root, "variants"), source)
     loaded = ScenarioSet(
         name=scenarios[0].name,
         description=scenarios[0].description,
@@ -145,7 +176,7 @@ def _load(
         variants=tuple(scenarios),
         scenario_hash=scenario_hash(scenarios, validator.file_hashes),
         file_hashes=validator.file_hashes,
-        warnings=tuple(str(warning) for warning in _in_order(warnings, source, settings)),
+        doubts=tuple(_in_order(doubts, source, settings)),
         every_variant=tuple(roots),
         settings=tuple(settings),
     )
@@ -163,35 +194,59 @@ def _of_what_is_read(faults: Iterable[Fault], roots: Iterable[Node]) -> list[Fau
     ]
 
 
-def _merged(found: Mapping[str, list[Fault]]) -> list[Fault]:
-    """Each fault once; one that only some of the variants have names them."""
-    variants: dict[Fault, list[str]] = {}
+def _having(found: Mapping[str, Iterable[Fault]]) -> dict[Fault, tuple[str, ...]]:
+    """Each fault once, with the variants that have it."""
+    variants: dict[Fault, tuple[str, ...]] = {}
     for name, faults in found.items():
         for fault in dict.fromkeys(faults):
-            variants.setdefault(fault, []).append(name)
+            variants[fault] = (*variants.get(fault, ()), name)
+    return variants
+
+
+def _merged(found: Mapping[str, list[Fault]]) -> list[Fault]:
+    """Each fault once; one that only some of the variants have names them."""
     return [
         fault if len(names) == len(found) else _in_variants(fault, names)
-        for fault, names in variants.items()
+        for fault, names in _having(found).items()
     ]
 
 
-def _in_variants(fault: Fault, names: list[str]) -> Fault:
+def _equal(scenarios: Iterable[Scenario], block: Node | None, source: str) -> list[Doubt]:
+    """Variants that are the same but for their names: one result would have several of them."""
+    first: list[Scenario] = []
+    doubts = []
+    for scenario in scenarios:
+        for other in first:
+            if scenario.model_copy(update={"variant": other.variant}) == other:
+                keys = block.keys if isinstance(block, nodes.Mapping) else {}
+                place = keys.get(scenario.variant, nodes.Place(source))
+                message = f"is equal to variant {other.variant}: their results will be the same"
+                told = nodes.fault(place, ("variants", scenario.variant), message)
+                doubts.append(Doubt(told, (other.variant, scenario.variant), beside=True))
+                break
+        else:
+            first.append(scenario)
+    return doubts
+
+
+def _in_variants(fault: Fault, names: Sequence[str]) -> Fault:
     which = f"variant {names[0]}" if len(names) == 1 else f"variants {', '.join(names)}"
     return fault._replace(message=f"{fault.message} ({which})")
 
 
-def _in_order(faults: Iterable[Fault], source: str, settings: Sequence[str]) -> list[Fault]:
+def _in_order(found: Iterable[Told], source: str, settings: Sequence[str]) -> list[Told]:
     """Those of the scenario from top to bottom, of the settings as given, of each file it names."""
     given = {f"--set {setting}": index for index, setting in enumerate(settings)}
 
-    def key(fault: Fault) -> tuple[int, int, str, int, int]:
+    def key(told: Told) -> tuple[int, int, str, int, int]:
+        fault = told.fault if isinstance(told, Doubt) else told
         if fault.source in given:
             return 1, given[fault.source], "", 0, 0
         if fault.source == source:
             return 0, 0, "", fault.line, fault.column
         return 2, 0, fault.source, fault.line, fault.column
 
-    return sorted(faults, key=key)
+    return sorted(found, key=key)
 
 
 def _unknown_variants(wanted: Iterable[str], known: Sequence[str], source: str) -> list[Fault]:

@@ -1,13 +1,16 @@
 """Variants and settings: a value put in the place of what stands at a dotted path.
 
-Settings (``--set path=value``) are applied after the variant: the command line
-wins. A path may lead into an optional block that the file leaves out, but not
-to an engine, backend or workload that it does not define, nor into such a
-pool, which would be a slip of the pen.
+Settings (``--set path=value``) are applied after the variant, and never replace
+what it says: it would run under a name that is no longer true.
+``variants.NAME.path=value`` changes what a variant says,
+``variants.NAME={path: value}`` adds one. A path may lead into an optional block
+that the file leaves out, but not to an engine, backend or workload that it does
+not define, nor into such a pool, which would be a slip of the pen.
 """
 
 import re
 from collections.abc import Iterable
+from collections.abc import Mapping as AnyMapping
 from collections.abc import Sequence as AnySequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +31,7 @@ from sim.scenario.nodes import (
     fault,
     from_python,
     is_null,
+    nearest,
     plain,
     with_value,
 )
@@ -58,9 +62,8 @@ def variant_roots(
     ``chosen`` variants, to all when none is chosen.
     """
     settings = list(settings)
-    shared = [setting for setting in settings if setting.path[0] in SHARED_KEYS]
     special = [setting for setting in settings if setting.path[0] not in SHARED_KEYS]
-    root, faults = _changed(root, shared)
+    root, faults = _with_shared(root, settings, chosen)
     block = at(root, "variants")
     unreadable = isinstance(block, Scalar) and block.value is UNREAD
     if is_null(block) or unreadable or (isinstance(block, Mapping) and not block.values):
@@ -71,18 +74,83 @@ def variant_roots(
         message = "must be a mapping from names to {path: value}"
         root, more = _changed(root, special)
         return {"": root}, [*faults, fault(place, ("variants",), message), *more]
-    roots: dict[str, Node] = {}
+    said: dict[str, list[Change]] = {}
     for name, node in block.values.items():
-        changes, bad = _changes(name, block.keys[name], node)
-        applied = [*changes, *special] if not chosen or name in chosen else changes
-        roots[name], worse = _changed(root, applied)
-        faults.extend([*bad, *worse])
-    return roots, faults
+        said[name], bad = _changes(name, block.keys[name], node)
+        faults.extend(bad)
+    ran = {name: changes for name, changes in said.items() if not chosen or name in chosen}
+    refused = _contradictions(special, ran)
+    fitting = [setting for setting in special if setting not in refused]
+    roots: dict[str, Node] = {}
+    for name, changes in said.items():
+        roots[name], bad = _changed(root, [*changes, *(fitting if name in ran else ())])
+        faults.extend(bad)
+    return roots, [*faults, *(fault(each.place, each.path, refused[each]) for each in refused)]
+
+
+def _with_shared(
+    root: Node, settings: Iterable[Change], chosen: AnySequence[str]
+) -> tuple[Node, list[Fault]]:
+    """The file with the settings of what its variants share, and of the variants themselves."""
+    faults = []
+    for setting in settings:
+        path = setting.path
+        if path[0] == "variants":
+            path = ("variants", *_of_variant(dotted(path[1:]), entries(at(root, "variants"))))
+            if chosen and path[1] not in chosen:
+                message = f"has no effect: variant {path[1]!r} is not among those that are run"
+                faults.append(fault(setting.place, setting.path, message))
+        elif path[0] not in SHARED_KEYS:
+            continue
+        root, more = _changed(root, [Change(path, setting.value, setting.place)])
+        faults.extend(more)
+    return root, faults
+
+
+def _of_variant(text: str, known: Iterable[str]) -> tuple[str, ...]:
+    """``NAME.path`` in its two parts where there is such a variant; else a new one's name."""
+    name = max((each for each in known if text.startswith(f"{each}.")), key=len, default=None)
+    return (text,) if name is None else (name, text.removeprefix(f"{name}."))
+
+
+def _contradictions(
+    settings: Iterable[Change], said: AnyMapping[str, AnySequence[Change]]
+) -> dict[Change, str]:
+    """Settings that would replace what variants say, and why that is wrong.
+
+    ``said`` holds the changes of each variant by its name.
+    """
+    found = {}
+    for setting in settings:
+        by = {
+            name: dotted(change.path)
+            for name, changes in said.items()
+            for change in reversed(changes)
+            if _replaces(setting.path, change)
+        }
+        if by:
+            first, path = next(iter(by)), dotted(setting.path)
+            names = f"variant {first} sets" if len(by) == 1 else f"variants {', '.join(by)} set"
+            found[setting] = (
+                f"{names} {by[first]}, and would run under a name that is not true; "
+                f"variants.{first}.{path}=... changes that variant, "
+                f"variants.NAME={{{path}: ...}} adds one"
+            )
+    return found
+
+
+def _replaces(path: Path, change: Change) -> bool:
+    """Whether a value at ``path`` would stand in the place of one that ``change`` puts there."""
+    common = min(len(path), len(change.path))
+    if path[:common] != change.path[:common]:
+        return False
+    below = path[common:]
+    return at(change.value, *below) is not None or isinstance(nearest(change.value, below), Scalar)
 
 
 def parse_settings(settings: Iterable[str]) -> tuple[list[Change], list[Fault]]:
     """Read ``path=value`` strings, a value being YAML; the faults are of those that cannot be."""
-    changes = []
+    changes: list[Change] = []
     faults = []
     for setting in settings:
         place = Place(f"--set {setting}")
@@ -90,8 +158,13 @@ def parse_settings(settings: Iterable[str]) -> tuple[list[Change], list[Fault]]:
         path = tuple(written.split("."))
         if not equals or not all(path):
             faults.append(fault(place, (), "must be path=value, such as backends.a.replicas=4"))
-        elif path[0] in ("variant", "variants"):
-            faults.append(fault(place, path, "cannot be set; --variant chooses among variants"))
+        elif path in (("variant",), ("variants",)):
+            message = "cannot be set; --variant chooses among variants, variants.NAME={} adds one"
+            faults.append(fault(place, path, message))
+        elif (
+            lost := next((each for each in changes if each.path[: len(path)] == path), None)
+        ) is not None:
+            faults.append(fault(place, path, f"sets what {lost.place.source} sets; give only one"))
         else:
             try:
                 changes.append(Change(path, _value(value, place), place))

@@ -307,7 +307,7 @@ def _syntax_fault(error: MarkedYAMLError, text: str, source: str) -> Fault:
     said = ", ".join(part for part in (error.context, error.problem) if part)
     line = "".join(text.split("\n")[max(place.line - 1, 0) : place.line])
     if "\t" in line[: len(line) - len(line.lstrip())] or line[place.column - 1 :][:1] == "\t":
-        said += "; it is a tab, and YAML is indented by spaces"
+        said = "a tab stands here; indent with spaces"
     return fault(place, (), f"not YAML: {said}")
 
 

@@ -98,7 +98,7 @@ def _axis(option: str, text: str, read: Callable[[str], tuple[str, ...]]) -> Axi
     path = path.strip()
     if not equals or not all(path.split(".")):
         raise _refusal(source, "must be path=values, such as backends.a.replicas=4..16..2")
-    if path.split(".")[0] in SHARED_KEYS:
+    if path.split(".")[0] in SHARED_KEYS and not path.startswith("variants."):
         hint = "; --seeds N gives every point N seeds" if path == "seeds" else ""
         raise _refusal(source, f"cannot be swept{hint}", path)
     try:

@@ -20,7 +20,7 @@ from sim.sweep.answer import Answer, Judged, Number, Status, Trial
 from sim.sweep.design import Design
 from sim.sweep.executor import Executor
 from sim.sweep.kept import DEFAULT_STORE, Kept, folder_of
-from sim.sweep.points import Loader, Source
+from sim.sweep.points import Loader, Source, of_one_variant
 from sim.sweep.runs import Failed, Outcome, Task, measure_all
 from sim.sweep.sweep import Opened
 from sim.sweep.target import Gone, Target, Verdict, check
@@ -126,6 +126,8 @@ def find(
     """
     loaded = _Scenarios(Loader(source), values, settings, variants)
     ends = [loaded.at(0), loaded.at(values.last)]
+    if faults := of_one_variant("--vary", values.path, ends):
+        raise ScenarioError(faults)
     for scenario in (variant for end in ends for variant in end.variants):
         for target in targets:
             check(target, scenario)

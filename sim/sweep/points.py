@@ -1,6 +1,6 @@
 """The points of a design as checked scenarios, or everything that is wrong with any of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,21 @@ def load_points(
             hashes.append(None)
             for fault in dict.fromkeys(error.faults):
                 faults.setdefault(_of_axis(fault, design, point), []).append(point)
-    told = [_at_points(fault, points, design) for fault, points in faults.items()]
+    told = [_at_points(fault, points, design) for fault, points in _of_whole_axes(faults, design)]
     told += _written_twice(design, hashes)
+    for option, path in zip(design.options, design.paths):
+        told += of_one_variant(option, path, found[:1])
     if told:
         raise ScenarioError(told)
     return tuple(found)
+
+
+def of_one_variant(option: str, path: str, loaded: Sequence[ScenarioSet]) -> list[Fault]:
+    """What is wrong where ``variants.NAME.path`` is swept and other variants are run as well."""
+    if not path.startswith("variants.") or all(len(each.variants) == 1 for each in loaded):
+        return []
+    message = "the other variants would be run again for each value; give --variant NAME as well"
+    return [Fault(option, 0, 0, path, message)]
 
 
 def _written_twice(design: Design, hashes: Sequence[str | None]) -> list[Fault]:
@@ -107,6 +117,21 @@ def _of_axis(fault: Fault, design: Design, point: int) -> Fault:
         if fault.source == f"--set {change}":
             return fault._replace(source=f"{option} {change}")
     return fault
+
+
+def _of_whole_axes(
+    faults: Mapping[Fault, list[int]], design: Design
+) -> Iterator[tuple[Fault, list[int]]]:
+    """Faults and their points; what every value of an axis has alike is a fault of the axis."""
+    alike: dict[tuple[str, str], dict[Fault, list[int]]] = {}
+    for fault, points in faults.items():
+        alike.setdefault((fault.path, fault.message), {})[fault] = points
+    for same in alike.values():
+        first, sources = next(iter(same)), {fault.source for fault in same}
+        for option, path, values in zip(design.options, design.paths, zip(*design.points)):
+            if len(sources) > 1 and sources == {f"{option} {path}={value}" for value in values}:
+                same = {first._replace(source=option): list(range(len(design.points)))}
+        yield from same.items()
 
 
 def _at_points(fault: Fault, points: Sequence[int], design: Design) -> Fault:

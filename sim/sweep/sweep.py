@@ -55,12 +55,12 @@ class Sweep:
     folder: Path
 
     def __repr__(self) -> str:
-        """In one line, for notebooks: what was swept, how much, where the table is."""
+        """One line: a notebook shows it."""
         design, failed = self.plan.design, len(self.failed)
         lost = f", {failed} failed" if failed else ""
         return (
-            f"<Sweep {self.plan.name}: {', '.join(design.paths)}, {len(design.points)} points, "
-            f"{len(self.outcomes)} runs{lost}, see .table>"
+            f"Sweep({self.plan.name}: {', '.join(design.paths)}, {len(design.points)} points, "
+            f"{len(self.outcomes)} runs{lost})"
         )
 
     @property

@@ -18,7 +18,7 @@ from sim.errors import UserError
 from sim.results import arrow
 from sim.results.comparison import figure_keys
 from sim.results.metrics import metric
-from sim.results.unfinished import make_beside, make_file
+from sim.results.unfinished import make_beside, make_file, write_whole
 from sim.scenario.load import ScenarioSet
 from sim.scenario.nodes import plain
 from sim.scenario.variants import parse_settings
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 LEFT_OUT: Final = ("pod_requests.",)
 """A pod has nothing in common with the one of that name at another point."""
+
+CSV: Final = ".csv"
 
 Value = str | int | float | None
 
@@ -73,9 +75,15 @@ def build(
 
 
 def write(table: arrow.Table, place: Path) -> None:
-    """Write the table as a whole or not at all; raises ``UserError`` when the disk refuses."""
+    """Write the table as a whole or not at all; raises ``UserError`` when the disk refuses.
+
+    It is CSV where the name says .csv, else parquet.
+    """
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        if place.suffix.lower() == CSV:
+            write_whole(place, arrow.csv_text(table).encode())
+            return
         unfinished = make_beside(place, make_file)
         try:
             arrow.write(table, unfinished)
@@ -109,11 +117,16 @@ def swept_values(design: Design, scenarios: Sequence[ScenarioSet]) -> list[list[
     for at, path in enumerate(design.paths):
         written = [point[at] for point in design.points]
         values = [
-            _value(_at(document, path.split(".")), f"{path}={text}")
+            _value(_at(document, _within(path, document["variant"]).split(".")), f"{path}={text}")
             for document, text in zip(resolved, written)
         ]
         found.append(list(written) if any(isinstance(value, str) for value in values) else values)
     return found
+
+
+def _within(path: str, variant: str) -> str:
+    """The path in the scenario of what is swept; ``variants.NAME.path`` is of the only one."""
+    return path.removeprefix(f"variants.{variant}.")
 
 
 def _document(scenarios: ScenarioSet) -> Mapping[str, Any]:

@@ -31,3 +31,16 @@ def test_a_folder_that_is_not_there_is_a_users_mistake(podsim):
     result = podsim("init", "missing/quickstart.yaml")
     assert result.exit_code == 2
     assert result.stderr == "error: missing/quickstart.yaml: No such file or directory\n"
+
+
+def test_other_shipped_scenarios_are_written_by_name(podsim, tmp_path):
+    """A wheel brought no scenario but the quickstart, so the README's were not there to run."""
+    names = podsim("init", "--list").stdout.split()
+    assert {"quickstart", "b200-agents", "llamacpp-desk", "swap-budget"} <= set(names)
+    for name in names:
+        assert podsim("init", name).exit_code == 0
+        assert podsim("validate", f"{name}.yaml").exit_code == 0
+    (source,) = (ROOT / "scenarios").rglob("swap-budget.yaml")
+    assert (tmp_path / "swap-budget.yaml").read_bytes() == source.read_bytes()
+    assert "did you mean 'swap-budget'?" in podsim("init", "swap-buget").stderr
+    assert podsim("init", "x.json").exit_code == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from sim.cli import VERBS, Verbs, explain, main
@@ -136,6 +137,59 @@ def test_an_option_in_place_of_a_verb_is_no_misspelt_verb():
     result = CliRunner().invoke(main, ["--versoin"])
     assert result.exit_code == 2
     assert "option" in result.stderr and "command '" not in result.stderr
+
+
+def every_verb(group: click.Group = main, words: tuple[str, ...] = ()):
+    """Every command that can be typed, with its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from every_verb(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def test_an_option_with_one_value_is_not_given_twice():
+    """``--seed 1 --seed 2`` and ``-o a --output b`` took the last one, without a word."""
+    tried = 0
+    for words, command in every_verb():
+        for option in command.params:
+            if not isinstance(option, click.Option) or option.is_flag or option.multiple:
+                continue
+            twice = [option.opts[0], "1", option.opts[-1], "2"]
+            result = CliRunner().invoke(main, [*words, *twice])
+            names = " / ".join(option.opts)
+            assert f"Error: {names} is given twice: give only one\n" in result.stderr, words
+            assert result.exit_code == 2
+            tried += 1
+    assert tried > 50
+
+
+def test_repeatable_options_and_flags_may_be_given_twice(podsim):
+    """A script that adds ``--json`` to a command that has it would fail."""
+    several = ("--variant", "round-robin", "--variant", "least-loaded", "--json", "--json")
+    assert podsim("run", "tiny.yaml", "--seed", 1, "--no-store", *several).exit_code == 0
+
+
+def test_a_shell_completes_variants_and_stored_runs(podsim, tmp_path):
+    """It completed verbs and kinds; names of variants and runs had to be looked up and typed."""
+
+    def completed(*words: str) -> list[str]:
+        found = ShellComplete(main, {}, "podsim", "").get_completions([*words[:-1]], words[-1])
+        return [each.value for each in found]
+
+    for verb in ("run", "sweep", "find", "bench"):
+        assert completed(verb, "tiny.yaml", "--variant", "l") == ["least-loaded"]
+        assert completed(verb, "nowhere.yaml", "--variant", "l") == []
+    assert completed("report", "") == []
+    podsim("run", "tiny.yaml", "--jobs", 1)
+    (folder,) = (tmp_path / "results" / "runs").iterdir()
+    for verb in (("report",), ("plot",), ("compare",), ("explain",), ("export",), ("runs", "show")):
+        assert completed(*verb, "t") == ["tiny", folder.name]
+        assert completed(*verb, "tiny/l") == ["tiny/least-loaded"]
+        seeds = [f"{folder.name}/least-loaded/seed-{seed}" for seed in (7, 8)]
+        assert completed(*verb, f"{folder.name}/least-loaded/") == seeds
 
 
 def test_a_reader_that_leaves_early_is_no_error_of_ours():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.progress import figures, fraction_done, progress_bar
+from sim.cli.progress import busy, figures, fraction_done, note, progress_bar, waited, watched
 from sim.runner import Progress, run_set
 from sim.scenario.load import load
 from tests.cli.conftest import Podsim
@@ -60,3 +60,37 @@ def test_draws_on_stderr_only_when_it_is_a_terminal(capsys, monkeypatch: pytest.
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "1 of 4 runs" in captured.err
+
+
+def test_a_note_stands_above_the_bar(capfd, monkeypatch: pytest.MonkeyPatch):
+    """A sweep that went on said so inside of its own bar: `starting11 of 22 runs are kept`."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress_bar() as progress:
+        progress(report(1, 2250.0))
+        note("11 of 22 runs are kept")
+    lines = capfd.readouterr().err.replace("\r", "\n").splitlines()
+    (said,) = [line for line in lines if "11 of 22" in line]
+    assert said.endswith("11 of 22 runs are kept")
+    assert "runs, 2,250" not in said
+
+
+def test_a_note_needs_nobody_who_listens(monkeypatch: pytest.MonkeyPatch, capsys):
+    """Under cron, without stderr, it would stand in the data on stdout or end the run."""
+    monkeypatch.setattr(sys, "stderr", None)
+    note("11 of 22 runs are kept")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_slow_verbs_show_that_they_work(capsys, monkeypatch: pytest.MonkeyPatch, terminal: bool):
+    """report, plot, bench, validate --theory and export --prometheus were silent for a minute."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    assert list(watched(["a", "b"], "figures")) == ["a", "b"]
+    assert list(waited(iter("ab"), "simulating queues")) == ["a", "b"]
+    with busy("drawing 3 runs"):
+        pass
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    for words in ("figures", "simulating queues", "drawing 3 runs"):
+        assert (words in captured.err) == terminal

@@ -15,6 +15,7 @@ import pytest
 
 import sim.runner
 from sim.cli import main
+from sim.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 300.0
@@ -64,7 +65,8 @@ def test_the_json_document_is_complete_and_repeatable(podsim):
 def test_a_warning_of_the_file_stays_out_of_the_json(podsim):
     """The document would not parse, or a program's user would not be warned."""
     table = "backends.pods.policy={kind: session-table, maxLoadPercent: 125}"
-    result = podsim("run", "tiny.yaml", "--json", "--no-store", "--seed", 1, "--set", table)
+    result = podsim("run", "tiny.yaml", "--json", "--no-store", "--seed", 1,
+                    "--variant", "least-loaded", "--set", table)  # fmt: skip
     assert result.exit_code == 0
     assert "maxLoadPercent" in result.stderr
     assert json.loads(result.stdout)["scenario"] == "tiny"
@@ -308,3 +310,37 @@ def test_python_dash_m_is_the_same_command():
     )
     assert child.stdout.startswith("podsim ")
     assert main.name == "main"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("sweep", "tiny.yaml", "--grid", "slo.ttft=1s", "-o", "x.xls"), ".parquet or .csv"),
+        (("report", "tiny", "-o", "x.pdf"), ".html or .htm"),
+        (("run", "tiny.yaml", "--timeline", "x.csv"), ".json or .gz"),
+        (("run", "tiny.yaml", "--prometheus", "x.json"), ".prom or .txt"),
+        (("export", "tiny", "--prometheus", "x.csv"), ".prom or .txt"),
+        (("export", "tiny", "--trace", "x.csv"), ".jsonl or .ndjson or .gz"),
+        (("export", "tiny", "--csv", "x.csv"), "x.csv: must be a folder"),
+        (("import", "tiny.yaml", "-o", "x.json"), ".yaml or .yml"),
+    ],
+    ids=lambda found: found if isinstance(found, str) else found[0],
+)
+def test_a_file_is_what_its_name_says(podsim, tmp_path, arguments, message):
+    """``sweep -o x.csv`` wrote Parquet, ``report -o x.pdf`` a page, and so on."""
+    result = podsim(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
+
+
+@pytest.mark.parametrize(
+    "options", [("--set", "seeds=[3]", "--seed", 4), ("--set", "seeds=[3]", "--seeds", 2)]
+)
+def test_seeds_are_said_once(podsim, options):
+    """One of two ways to say the seeds won without a word."""
+    result = podsim("run", "tiny.yaml", "--no-store", *options)
+    assert result.exit_code == 2
+    assert "give only one" in result.stderr
+    with pytest.raises(UserError, match="give only one"):
+        sim.run("tiny.yaml", seeds=[4], settings="seeds=[3]")

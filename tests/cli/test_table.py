@@ -8,12 +8,13 @@ import pytest
 
 from sim.cli.layout import WIDTH
 from sim.cli.table import render
+from sim.errors import Fault
 from sim.request import Status
 from sim.results import arrow
 from sim.results.result import RunFacts, RunResult
 from sim.results.tables import DECLARED, Tables
 from sim.runner import Runs
-from sim.scenario.load import ScenarioSet
+from sim.scenario.load import Doubt, ScenarioSet
 from tests.results.builders import Book, facts, pooled_facts, pooled_run
 
 SUMMARY = {
@@ -67,7 +68,7 @@ def table(*results: RunResult, description: str = "", warnings: tuple[str, ...] 
         seeds=(1,),
         variants=(),
         scenario_hash="0" * 64,
-        warnings=warnings,
+        doubts=tuple(Doubt(Fault("demo.yaml", 0, 0, "", text)) for text in warnings),
     )
     return render(Runs(scenarios, results), None)
 
@@ -164,10 +165,10 @@ def test_a_warning_that_several_seeds_share_is_printed_once():
     text = table(
         result("ring", 1, ("settles at 700.5 s",)),
         result("ring", 2, ("settles at 811.0 s", "saturated")),
-        warnings=("demo.yaml:3:1: maxLoadPercent: ignored",),
+        warnings=("maxLoadPercent: ignored",),
     )
     assert [line for line in text.splitlines() if line.startswith("warning")] == [
-        "warning: demo.yaml:3:1: maxLoadPercent: ignored",
+        "warning: demo.yaml: maxLoadPercent: ignored",
         "warning: ring, seed 1: settles at 700.5 s (also under seed 2)",
         "warning: ring, seed 2: saturated",
     ]

@@ -47,7 +47,8 @@ def run(
     def run(policy: str) -> tuple[int, str]:
         setting = f"backends.pods.policy={{kind: {policy}}}"
         result = podsim(
-            "run", "tiny.yaml", "--no-store", "--seed", 1, "--jobs", 1, "--set", setting
+            *("run", "tiny.yaml", "--no-store", "--seed", 1, "--jobs", 1),
+            *("--variant", "least-loaded", "--set", setting),
         )
         return result.exit_code, result.stderr
 

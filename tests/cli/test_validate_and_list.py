@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.cli.layout import terms
 from sim.registry import load
 
 
@@ -46,7 +47,9 @@ def test_validate_says_of_a_further_variant_what_is_not_as_in_the_first(podsim):
     Path("other.yaml").write_text(f"{scenario}variants: {variants}\n", "utf-8")
     lines = podsim("validate", "other.yaml").stdout.splitlines()
     at = lines.index("variant b: as a, but")
-    assert lines[at + 1 :] == ["  other settings of window, workload traffic", "variant c: as a"]
+    *said, warning = lines[at + 1 :]
+    assert said == ["  other settings of window, workload traffic", "variant c: as a"]
+    assert warning.startswith("warning: other.yaml:13:78: variants.c: is equal to variant a: ")
 
 
 def test_validate_shows_what_the_file_leaves_to_podsim(podsim):
@@ -181,3 +184,20 @@ def test_list_as_json_has_the_keys_of_a_family_and_the_facts_of_hardware(podsim)
     assert models["qwen3.8-27b"]["kv_bytes_per_token"] == 65536
     engines = json.loads(podsim("list", "engines", "--json").stdout)
     assert engines["qwen3.8-27b-b200-tp2-bf16"]["step_time"]["a"] == 7.28
+
+
+@pytest.mark.parametrize("what", ["metrics", "gpus", "models", "engines"])
+def test_lists_respect_the_width_of_a_terminal(podsim, monkeypatch, what):
+    """Lines of 250 characters were broken in words by the terminal; in a pipe they are one each."""
+    entries = json.loads(podsim("list", what, "--json").stdout)
+    names = list(entries)
+    assert [line.split()[0] for line in podsim("list", what).stdout.splitlines()] == names
+    meanings = {name: facts["summary"] for name, facts in entries.items()}
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = terms(meanings)
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == names
+    assert "".join("".join(lines).split()) == "".join(
+        "".join(f"{name}{meaning}".split()) for name, meaning in meanings.items()
+    )

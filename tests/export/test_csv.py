@@ -9,9 +9,9 @@ import pytest
 
 from sim.errors import UserError
 from sim.export.files import check_replaceable, write_folder
-from sim.export.tables_csv import csv_files, csv_text, formulas
+from sim.export.tables_csv import csv_files, formulas
 from sim.results import arrow
-from sim.results.arrow import INTEGER, Table
+from sim.results.arrow import INTEGER, Table, csv_text
 from sim.results.tables import DECLARED, schema
 from tests.results.builders import Book, facts, mixed_run, pooled_run
 

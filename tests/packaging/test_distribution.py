@@ -75,7 +75,9 @@ def test_the_wheel_holds_every_module_and_the_data_that_the_command_needs(wheel)
     }
     packed = {name for name in wheel.namelist() if name.startswith("sim/")}
     assert packed == tracked
-    assert "sim/data/quickstart.yaml" in packed
+    assert {"quickstart.yaml", "b200-agents.yaml", "swap-budget.yaml"} <= {
+        name.removeprefix("sim/data/scenarios/") for name in packed
+    }
 
 
 def test_the_wheel_carries_licence_and_attribution(wheel):

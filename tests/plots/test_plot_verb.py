@@ -1,6 +1,8 @@
 """``podsim plot``: which files it writes, what it prints, what it refuses."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -189,3 +191,24 @@ def test_a_figure_reads_only_the_tables_it_needs(podsim):
 def test_help_and_list_load_nothing_heavy(arguments):
     """Asking which figures there are would take a second."""
     assert modules_after(*arguments) & HEAVY == set()
+
+
+def test_a_full_disk_names_the_file_that_was_asked_for_and_leaves_no_folder(podsim, monkeypatch):
+    """``compare -o c.md`` on a read-only disk named ``.unfinished-c.md-0``; a failed
+    ``plot -o DIR`` left an empty folder."""
+
+    def full(place: Path, _: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    result = podsim("plot", "by-hand", "--figure", "metrics", "-o", "deep/figures")
+    assert result.stderr == "error: deep/figures/metrics.svg: No space left on device\n"
+    assert (result.exit_code, Path("deep").exists()) == (2, False)
+
+    def read_only(place: Path, **_: bool) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(place))
+
+    monkeypatch.setattr(Path, "touch", read_only)
+    result = podsim("compare", "by-hand", "-o", "c.md")
+    assert result.stderr == "error: c.md: Read-only file system\n"
+    assert result.exit_code == 2

@@ -157,24 +157,116 @@ def test_the_base_alone_need_not_be_right(loaded: Loaded) -> None:
     assert [variant.backends["pods"].replicas for variant in found.variants] == [1, 3]
 
 
-def test_settings_win_over_the_file_and_its_variants(loaded: Loaded) -> None:
+def test_settings_win_over_the_file_and_stand_beside_what_its_variants_say(loaded: Loaded) -> None:
     """The command line would be overruled by the file."""
     found = loaded(
         GOOD + VARIANTS,
         [
-            "backends.pods.replicas=9",
             "seeds=[3, 4]",
             "name=other",
-            "slo={ttft: 1s}",
+            "slo.tpot=1s",
             "window.warmup=0",
             "engines.small.maxNumSeqs=1e2",
         ],
     )
     assert (found.name, found.seeds) == ("other", (3, 4))
-    assert {variant.backends["pods"].replicas for variant in found.variants} == {9}
     assert {variant.engines["small"].max_num_seqs for variant in found.variants} == {100}
     assert {variant.window.warmup for variant in found.variants} == {0.0}
-    assert all(variant.slo is not None and variant.slo.ttft == 1.0 for variant in found.variants)
+    assert all(variant.slo is not None and variant.slo.tpot == 1.0 for variant in found.variants)
+
+
+@pytest.mark.parametrize(
+    ("setting", "chosen", "message"),
+    [
+        ("backends.pods.policy={kind: random}", (), "variants ring-0.10.7, two set"),
+        ("backends.pods.policy={kind: random}", ("ring-0.10.7",), "variant ring-0.10.7 sets"),
+        ("backends.pods={engine: small}", ("two",), "sets backends.pods.policy.kind"),
+        ("backends.pods.policy.kind=random", ("ring-0.10.7",), "sets backends.pods.policy,"),
+        ("backends.pods.policy.maxLoadPercent=150", ("ring-0.10.7",), "ring-0.10.7 sets"),
+        ("backends.pods.replicas=9", (), "variant two sets backends.pods.replicas"),
+        ("engines.small.stepTime.a=3", (), "variant two sets engines.small,"),
+        ("router.rules=[{name: a, backends: [pods]}]", (), "variant two sets router.rules.0.name"),
+    ],
+)
+def test_a_setting_never_replaces_what_a_variant_says(
+    faults: Lines, setting: str, chosen: tuple[str, ...], message: str
+) -> None:
+    """``--set 'backends.qwen.policy={kind: round-robin}' --variant session-table`` printed a column
+    headed session-table that was round-robin; without ``--variant`` three equal columns."""
+    (fault,) = faults(GOOD + VARIANTS, [setting], chosen)
+    path = setting.partition("=")[0]
+    assert fault.startswith(f"--set {setting}: {path}: variant")
+    assert message in fault and f"variants.NAME={{{path}: ...}} adds one" in fault
+
+
+def test_a_setting_may_replace_nothing_that_the_chosen_variants_say(loaded: Loaded) -> None:
+    """A base variant, and what a variant leaves to its policy, could not be tried otherwise."""
+    (base,) = loaded(GOOD + VARIANTS, ["backends.pods.replicas=9"], ["base"]).variants
+    assert base.backends["pods"].replicas == 9
+    setting = "backends.pods.policy.virtualNodes=50"
+    (ring,) = loaded(GOOD + VARIANTS, [setting], ["ring-0.10.7"]).variants
+    assert ring.backends["pods"].policy == BoundedRingSpec(max_load_percent=130, virtual_nodes=50)
+
+
+def test_a_variant_is_changed_or_added_by_its_name(loaded: Loaded, faults: Lines) -> None:
+    """A policy that the file lacks would have to run under the name of another one."""
+    settings = [
+        "variants.ring-0.10.7.backends.pods.policy.maxLoadPercent=150",
+        "variants.base.window.measure=3m",
+        "variants.new={backends.pods.policy: {kind: random}}",
+        "variants.new.backends.pods.replicas=5",
+    ]
+    ring, base, _, _, new = loaded(GOOD + VARIANTS, settings).variants
+    assert ring.backends["pods"].policy == BoundedRingSpec(max_load_percent=150)
+    assert base.window.measure == 180.0
+    assert (new.variant, new.backends["pods"].replicas) == ("new", 5)
+    (alone,) = loaded(GOOD, ["variants.new={backends.pods.policy: {kind: random}}"]).variants
+    assert alone == new.model_copy(update={"backends": alone.backends})
+    assert faults(GOOD + VARIANTS, ["variants.two.slo.ttft=3s"], ["base"]) == [
+        "--set variants.two.slo.ttft=3s: variants.two.slo.ttft: has no effect: variant 'two' is "
+        "not among those that are run"
+    ]
+    assert faults(GOOD + VARIANTS, ["variants.tow.slo.ttft=3s", "variants.two.seeds=[1]"]) == [
+        "--set variants.tow.slo.ttft=3s: variants.tow.slo.ttft: must be a mapping from paths to "
+        "values; got '3s'",
+        "--set variants.two.seeds=[1]: variants.two.seeds: a variant cannot change 'seeds', which "
+        "belongs to the whole file",
+    ]
+
+
+def test_a_setting_that_a_later_one_replaces_is_refused(loaded: Loaded, faults: Lines) -> None:
+    """The last of two values won without a word."""
+    twice = ["backends.pods.replicas=3", "backends.pods.replicas=4"]
+    message = "backends.pods.replicas: sets what --set backends.pods.replicas=3 sets; give only one"
+    assert faults(GOOD, twice) == [f"--set {twice[1]}: {message}"]
+    (fault,) = faults(GOOD, [twice[0], "backends.pods={engine: small}"])
+    assert "sets what --set backends.pods.replicas=3 sets" in fault
+    (only,) = loaded(GOOD, ["slo={ttft: 1s}", "slo.ttft=2s"]).variants  # a part of a block
+    assert only.slo is not None and only.slo.ttft == 2.0
+
+
+def test_equal_variants_are_told(loaded: Loaded) -> None:
+    """Two names for one thing made two equal columns, which ``validate`` and ``run`` passed."""
+    text = GOOD + VARIANTS + "  three: {backends.pods.policy: {kind: least-loaded}}\n"
+    words = "is equal to variant base: their results will be the same"
+    assert loaded(text).warnings == (
+        f"f.yaml:19:3: variants.also-base: {words}",
+        f"f.yaml:27:3: variants.three: {words}",
+    )
+    assert loaded(text, variants=["two", "also-base"]).warnings == ()
+    assert loaded(text).variant(["base", "three"]).warnings == (
+        f"f.yaml:27:3: variants.three: {words}",
+    )
+
+
+def test_warnings_are_of_the_variants_that_are_run(loaded: Loaded) -> None:
+    """``run --variant X`` printed what was doubtful about others."""
+    text = GOOD + "variants:\n  a: {}\n  b: {router.rules.0.match: {models: [x]}}\n"
+    (both,) = loaded(text).warnings
+    assert "they get 503 no_route" in both and both.endswith("(variant b)")
+    (only,) = loaded(text, variants=["b"]).warnings
+    assert f"{only} (variant b)" == both
+    assert loaded(text, variants=["a"]).warnings == loaded(text).variant(["a"]).warnings == ()
 
 
 def test_a_setting_may_take_something_away(loaded: Loaded) -> None:
@@ -192,7 +284,7 @@ def test_settings_are_checked_like_the_file_and_together_with_it(faults: Lines) 
         "engines.small.kvBlocks=[1",
         "replicas",
         "=5",
-        "variants.a={}",
+        "variants={}",
         "name.first=x",
     ]
     assert faults(GOOD.replace("warmup: 10s", "warmup: x"), settings) == [
@@ -208,22 +300,23 @@ def test_settings_are_checked_like_the_file_and_together_with_it(faults: Lines) 
         "sequence, did not find expected ',' or ']'",
         "--set replicas: must be path=value, such as backends.a.replicas=4",
         "--set =5: must be path=value, such as backends.a.replicas=4",
-        "--set variants.a={}: variants.a: cannot be set; --variant chooses among variants",
+        "--set variants={}: variants: cannot be set; --variant chooses among variants, "
+        "variants.NAME={} adds one",
         "--set name.first=x: name.first: name is 'good', not a mapping",
     ]
 
 
 def test_a_setting_for_one_variant_leaves_the_others_alone(loaded: Loaded, faults: Lines) -> None:
     """A setting of the ring could not be tried, since other policies do not have it."""
-    setting = ["backends.pods.policy.maxLoadPercent=150"]
+    setting = ["backends.pods.policy.virtualNodes=150"]
     found = loaded(GOOD + VARIANTS, setting, ["ring-0.10.7"])
     (ring,) = found.variants
-    assert ring.backends["pods"].policy == BoundedRingSpec(max_load_percent=150)
+    assert ring.backends["pods"].policy == BoundedRingSpec(max_load_percent=130, virtual_nodes=150)
     assert faults(GOOD + VARIANTS, setting) == [
-        "--set backends.pods.policy.maxLoadPercent=150: backends.pods.policy.maxLoadPercent: "
-        "unknown key 'maxLoadPercent'; known: kind, ties (variants base, also-base)",
-        "--set backends.pods.policy.maxLoadPercent=150: backends.pods.policy.maxLoadPercent: "
-        "unknown key 'maxLoadPercent'; known: kind (variant two)",
+        "--set backends.pods.policy.virtualNodes=150: backends.pods.policy.virtualNodes: "
+        "unknown key 'virtualNodes'; known: kind, ties (variants base, also-base)",
+        "--set backends.pods.policy.virtualNodes=150: backends.pods.policy.virtualNodes: "
+        "unknown key 'virtualNodes'; known: kind (variant two)",
     ]
 
 

@@ -133,9 +133,7 @@ def test_places_are_those_of_the_file() -> None:
         ),
         (
             "\ta: 1",
-            "f.yaml:1:1: not YAML: while scanning for the next token, "
-            "found character that cannot start any token; it is a tab, and YAML is indented by "
-            "spaces",
+            "f.yaml:1:1: not YAML: a tab stands here; indent with spaces",
         ),
         ("é\n: \x07", "f.yaml:2:3: character 0x0007 is not allowed in YAML"),
         ("a: \ud800", "f.yaml:1:4: character 0xd800 is half of a surrogate pair, not text"),

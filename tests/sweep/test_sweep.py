@@ -62,13 +62,39 @@ def test_swept_values_are_numbers_in_base_units_where_they_are_numbers(podsim, f
     policies = "backends.pods.policy={kind: random},{kind: round-robin}"
     grids = ("window.measure=5s,0.1m", "engines.small.kvBlocks=9k,10k", policies)
     options = [word for grid in grids for word in ("--grid", grid)]
-    assert podsim("sweep", "tiny.yaml", *options, "--seeds", "1").exit_code == 0
+    base = ("--seeds", "1", "--variant", "least-loaded")
+    assert podsim("sweep", "tiny.yaml", *options, *base).exit_code == 0
     table = sim.sweep.read(only(folder))
     assert sorted(set(table["window.measure"])) == [5.0, 6.0]
     whole = ("point", "seed", "engines.small.kvBlocks")
     assert {str(table[name].dtype) for name in whole} == {"int64"}
     assert sorted(set(table["engines.small.kvBlocks"])) == [9000, 10000]
     assert set(table["backends.pods.policy"]) == {"{kind: random}", "{kind: round-robin}"}
+
+
+def test_what_variants_say_is_swept_in_one_variant_only(podsim, folder):
+    """``sweep --help`` recommended a grid of policies over variants that are policies: of six runs
+    four were repetitions, each policy under the names of all."""
+    policies = "backends.pods.policy={kind: random},{kind: round-robin}"
+    refused = podsim("sweep", "tiny.yaml", "--grid", policies)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        "--grid: backends.pods.policy: variant round-robin sets backends.pods.policy, and would "
+    )
+    assert refused.stderr.endswith("\n1 fault; nothing was run\n")
+    with pytest.raises(ScenarioError, match="variant round-robin sets"):
+        sim.sweep.run("tiny.yaml", grid={"backends.pods.policy": [{"kind": "random"}]})
+    within = ("--grid", "variants.round-robin.window.measure=5s,0.1m", "--seeds", "1")
+    refused = podsim("sweep", "tiny.yaml", *within)
+    assert refused.exit_code == 2
+    assert "give --variant NAME as well" in refused.stderr
+    assert podsim("sweep", "tiny.yaml", *within, "--variant", "round-robin").exit_code == 0
+    table = sim.sweep.read(only(folder))
+    assert list(table["variants.round-robin.window.measure"]) == [5.0, 6.0]
+    assert set(table["variant"]) == {"round-robin"}
+    assert table["digest"].nunique() == 2
+    with pytest.raises(ScenarioError, match="give --variant NAME"):
+        sim.sweep.find("tiny.yaml", within[1].replace("5s,0.1m", "5s..6s"), "ttft_s.p95 <= 1")
 
 
 def test_null_beside_numbers_is_null(podsim, folder):
@@ -211,6 +237,7 @@ def test_a_fault_of_some_points_names_one_of_them(podsim, folder):
             [
                 "--grid",
                 "backends.pods.policy={kind: random},{'kind': 'random'},{kind: round-robin}",
+                *("--variant", "least-loaded"),
             ],
             "{kind: random} and {'kind': 'random'} are the same value",
         ),
@@ -390,12 +417,6 @@ def test_no_table_is_told_kindly(folder):
         sim.sweep.read("nowhere")
 
 
-def test_a_sweep_is_one_line_in_a_notebook(folder):
-    """A cell that ended in a sweep was buried under 20,000 characters of nested settings."""
-    made = sim.sweep.run("tiny.yaml", grid={"backends.pods.replicas": [1, 2]}, seeds=[7])
-    assert repr(made) == "<Sweep tiny: backends.pods.replicas, 2 points, 4 runs, see .table>"
-
-
 def test_what_is_beyond_the_end_of_a_run_is_said_to_be_late(podsim):
     """A p95 that no run had seen was a dash, explained by runs that had failed."""
     result = podsim(
@@ -406,3 +427,31 @@ def test_what_is_beyond_the_end_of_a_run_is_said_to_be_late(podsim):
     assert drowned.split()[2:4] == ["late", "late"]
     assert "late: beyond the end of the run under some seed" in result.stdout
     assert "failed" not in result.stdout
+
+
+def test_a_table_is_csv_where_its_name_says_so(podsim, folder):
+    """``sweep -o x.csv`` wrote Parquet: its first four bytes were PAR1."""
+    sweep = ("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2", "--seeds", "1")
+    assert podsim(*sweep, "-o", "x.csv").exit_code == podsim(*sweep, "-o", "x.parquet").exit_code
+    whole = sim.sweep.read("x.parquet")
+    read = pd.read_csv("x.csv")
+    assert list(read.columns) == list(whole.columns)
+    pd.testing.assert_frame_equal(read, whole, check_dtype=False)
+
+
+def test_what_a_sweep_was_set_to_is_told(podsim, folder):
+    """What was set over the file stood nowhere, and a column that no run knew was left out."""
+    slow = ("--set", "engines.small.stepTime={a: 9000}", "--seeds", "1")
+    told = podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1,2", *slow).stdout
+    assert "Set over the file: engines.small.stepTime={a: 9000}\n" in told
+    assert "TTFT p95, s" in told
+
+
+def test_a_notebook_shows_one_line(folder):
+    """A cell that ended in a sweep, a scenario or a comparison was 20,000 characters long."""
+    made = sim.sweep.run("tiny.yaml", grid={"backends.pods.replicas": [1, 2]}, seeds=[1, 2])
+    assert repr(made) == "Sweep(tiny: backends.pods.replicas, 2 points, 8 runs)"
+    assert repr(sim.load("tiny.yaml")) == "ScenarioSet(tiny: round-robin, least-loaded)"
+    runs = sim.run("tiny.yaml", seeds=[1, 2])
+    judged = sim.compare(runs, variants=("round-robin", "least-loaded"))
+    assert repr(judged) == f"Comparison(tiny, base → new: {judged.verdict})"

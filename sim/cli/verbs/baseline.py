@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from sim.baseline.folders import BASELINES, SCENARIOS, Folders
+from sim.cli import Verb
 from sim.cli.outputs import FORMATS, judged_output
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def command() -> None:
     """
 
 
-@command.command("update")
+@command.command("update", cls=Verb)
 @_shared
 def update(
     names: tuple[str, ...],
@@ -107,7 +108,7 @@ def update(
         click.echo(told)
 
 
-@command.command("check")
+@command.command("check", cls=Verb)
 @_shared
 @judged_output
 def check(

@@ -11,7 +11,8 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from sim.cli.chosen import checked_seed
+from sim.cli import Verb
+from sim.cli.chosen import checked_seed, variants_of_file
 
 PREFERRED: Final = ("session-table", "least-loaded")
 RSS_UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
@@ -27,11 +28,12 @@ class Cost:
     peak_memory_bytes: int
 
 
-@click.command("bench")
+@click.command("bench", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--variant",
     metavar="NAME",
+    shell_complete=variants_of_file,
     help="Variant to run; session-table, least-loaded or the first.",
 )
 @click.option(
@@ -84,12 +86,15 @@ def _measured(arguments: list[str], folder: Path) -> Cost:
     """
     import time
 
+    from sim.cli.progress import busy
+
     began_s = time.perf_counter()
     stdout, stderr = folder / "stdout", folder / "stderr"
     with stdout.open("wb") as output, stderr.open("wb") as complaints:
         child = subprocess.Popen([*PODSIM, *arguments], stdout=output, stderr=complaints)
         try:
-            _, status, usage = os.wait4(child.pid, 0)
+            with busy("measuring a run in a fresh process"):
+                _, status, usage = os.wait4(child.pid, 0)
         except BaseException:
             child.kill()
             child.wait()

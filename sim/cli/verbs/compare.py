@@ -4,12 +4,14 @@ from pathlib import Path
 
 import click
 
+from sim.cli import Verb
 from sim.cli.outputs import FORMATS, judged_output
+from sim.cli.stored import runs_begun
 
 
-@click.command("compare")
-@click.argument("base")
-@click.argument("new", required=False)
+@click.command("compare", cls=Verb)
+@click.argument("base", shell_complete=runs_begun)
+@click.argument("new", required=False, shell_complete=runs_begun)
 @click.option("--exact", is_flag=True, help="Ask for the same tables to the bit.")
 @click.option(
     "--across",

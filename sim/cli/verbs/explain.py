@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.cli import Verb
 from sim.cli.outputs import figure_format
-from sim.cli.stored import named_runs
+from sim.cli.stored import named_runs, runs_begun
 from sim.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 DEFAULT_SLOWEST = 10
 
 
-@click.command("explain")
-@click.argument("run")
+@click.command("explain", cls=Verb)
+@click.argument("run", shell_complete=runs_begun)
 @click.argument("requests", metavar="[REQUEST]...", nargs=-1, type=click.IntRange(min=0))
 @click.option(
     "--slowest",

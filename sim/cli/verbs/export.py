@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sim.cli.stored import named_runs
+from sim.cli import Verb
+from sim.cli.outputs import named
+from sim.cli.stored import named_runs, runs_begun
 from sim.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,11 +17,20 @@ if TYPE_CHECKING:
     from sim.results.stored import StoredRun
 
 
-@click.command("export")
-@click.argument("run", metavar="RUN")
+def _folder(_: click.Context, option: click.Parameter, folder: Path | None) -> Path | None:
+    """The value of --csv: a folder, since a run has several tables."""
+    if folder is not None and folder.suffix.lower() == ".csv":
+        message = f"{folder}: must be a folder, which gets a file for each table"
+        raise click.BadParameter(message, param=option)
+    return folder
+
+
+@click.command("export", cls=Verb)
+@click.argument("run", metavar="RUN", shell_complete=runs_begun)
 @click.option(
     "--prometheus",
     type=click.Path(path_type=Path),
+    callback=named(".prom", ".txt"),
     metavar="FILE",
     help="Write exposition text, as a scrape at the end of the window finds it: "
     "llmkube_router_*, llmkube_modelpool_*, vllm:* (llamacpp:* of llama-server).",
@@ -27,12 +38,14 @@ if TYPE_CHECKING:
 @click.option(
     *("--csv", "folder"),
     type=click.Path(path_type=Path),
+    callback=_folder,
     metavar="FOLDER",
     help="Write every table as CSV into a new folder, or one of a former export.",
 )
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
+    callback=named(".jsonl", ".ndjson", ".gz"),
     metavar="FILE",
     help="Write the requests of one run (gzipped if FILE ends in .gz) and FILE.yaml, "
     "a scenario that replays them to the same tables.",
@@ -130,11 +143,12 @@ def _check_places(prometheus: Path | None, folder: Path | None) -> None:
 def _prometheus(runs: Sequence["StoredRun"], path: Path, as_json: bool) -> list[dict[str, Any]]:
     """Write the text, print what dashboards would show; returns that as JSON has it."""
     from sim.cli.dashboard import render
+    from sim.cli.progress import watched
     from sim.export.files import write_file
     from sim.export.percentiles import beside, by_series
     from sim.export.prometheus import exposition, scraped, together
 
-    found = [scraped(run.read(), run.manifest["scenario"]) for run in runs]
+    found = [scraped(run.read(), run.manifest["scenario"]) for run in watched(runs, "runs")]
     write_file("the metrics", path, exposition(together(found)))
     click.echo(f"metrics of {_counted(len(runs))}: {path}", err=True)
     rows = [beside(each.families) for each in found]
@@ -154,12 +168,13 @@ def _title(run: "Scraped") -> str:
 
 def _csv(runs: Sequence["StoredRun"], folder: Path) -> str:
     """Write the tables, of several runs each in folders as results are stored in."""
+    from sim.cli.progress import note, watched
     from sim.export.files import write_folder
     from sim.export.tables_csv import csv_files, formulas
     from sim.results.store import folder as folder_of
 
     files: dict[str, bytes] = {}
-    for run in runs:
+    for run in watched(runs, "runs"):
         result = run.read()
         place = Path()
         if len(runs) > 1:
@@ -167,7 +182,7 @@ def _csv(runs: Sequence["StoredRun"], folder: Path) -> str:
         for name, content in csv_files(result.tables).items():
             files[str(place / name)] = content
         for where in formulas(result.tables):
-            click.echo(f"note: spreadsheets may take texts for formulas: {where}", err=True)
+            note(f"note: spreadsheets may take texts for formulas: {where}")
     write_folder("the tables", folder, files)
     click.echo(f"tables of {_counted(len(runs))}: {folder}", err=True)
     return str(folder)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from sim.cli import ExitCode
+from sim.cli import ExitCode, Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
 from sim.cli.places import where_to_run
 
 DEFAULT_STORE = Path("results", "sweeps")
 
 
-@click.command("find")
+@click.command("find", cls=Verb)
 @click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
 @click.option(
     "--vary",
@@ -115,7 +115,7 @@ def command(
         [parse(target) for target in dict.fromkeys(targets)],
         opener(executor, jobs, address),
         variants=variants,
-        seeds=chosen_seeds(None, seeds),
+        seeds=chosen_seeds(None, seeds, settings),
         max_seeds=max_seeds,
         settings=settings,
         root=out,

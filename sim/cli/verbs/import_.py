@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.cli import Verb
+from sim.cli.outputs import named
 from sim.errors import Fault, ScenarioError, UserError
 
 if TYPE_CHECKING:
@@ -14,10 +16,13 @@ FILE = click.Path(path_type=Path)
 UNWRITTEN = "scenario"
 
 
-@click.command("import")
+@click.command("import", cls=Verb)
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option(
-    *("-o", "--output"), type=FILE, help="Write the scenario to this file; stdout when missing."
+    *("-o", "--output"),
+    type=FILE,
+    callback=named(".yaml", ".yml"),
+    help="Write the scenario to this file; stdout when missing.",
 )
 @click.option("--gpu", metavar="NAME", help="The GPU of all pods, whatever node labels say.")
 @click.option(

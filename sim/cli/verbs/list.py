@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.cli import Verb
+
 if TYPE_CHECKING:
     from sim.registry import Family
 
@@ -16,7 +18,7 @@ KINDS = (
 )
 
 
-@click.command("list")
+@click.command("list", cls=Verb)
 @click.argument("what", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(what: str, as_json: bool) -> None:
@@ -31,9 +33,10 @@ def command(what: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(entries, indent=2))
         return
-    width = max(len(name) for name in entries)
-    for name, facts in entries.items():
-        click.echo(f"{name.ljust(width)}  {facts['summary']}")
+    from sim.cli.layout import terms
+
+    for line in terms({name: facts["summary"] for name, facts in entries.items()}):
+        click.echo(line)
 
 
 def _families(what: str) -> dict[str, dict[str, Any]]:

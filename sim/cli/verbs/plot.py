@@ -1,14 +1,17 @@
 """``podsim plot``: figures of stored runs, one file each."""
 
 import json
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from sim.cli import Verb
 from sim.cli.outputs import FIGURE_FORMATS
-from sim.cli.stored import DEFAULT_STORE, named_runs
+from sim.cli.stored import DEFAULT_STORE, named_runs, runs_begun
 from sim.errors import UserError
 from sim.plots.names import FIGURES
 
@@ -31,8 +34,8 @@ def _finite(_: click.Context, option: click.Parameter, width: float) -> float:
     return width
 
 
-@click.command("plot")
-@click.argument("runs", nargs=-1, metavar="RUN...")
+@click.command("plot", cls=Verb)
+@click.argument("runs", nargs=-1, metavar="RUN...", shell_complete=runs_begun)
 @click.option(
     *("--figure", "figures"),
     type=click.Choice(tuple(FIGURES)),
@@ -101,7 +104,7 @@ def command(
     kinds = [CATALOGUE[name] for name in dict.fromkeys(figures)] or telling(material)
     _refuse_the_mute(kinds, material)
     folder = folder or DEFAULT_FOLDER / _folder_name(found[0])
-    drawn = {kind.name: kind.draw(material, width) for kind in kinds}
+    drawn = {kind.name: partial(kind.draw, material, width) for kind in kinds}
     _print_written(_write(drawn, form, file, folder), as_json)
 
 
@@ -118,9 +121,10 @@ def _print_list(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(FIGURES, indent=2))
         return
-    width = max(map(len, FIGURES))
-    for name, about in FIGURES.items():
-        click.echo(f"{name.ljust(width)}  {about}")
+    from sim.cli.layout import terms
+
+    for line in terms(FIGURES):
+        click.echo(line)
 
 
 def _place(
@@ -180,7 +184,7 @@ def _sweep_table(names: tuple[str, ...]) -> Path | None:
     return None
 
 
-def _drawn_sweep(place: Path, width_in: float) -> "dict[str, Figure]":
+def _drawn_sweep(place: Path, width_in: float) -> "dict[str, Callable[[], Figure]]":
     """The headline figures of a sweep over its parameter, by metric; of two the second is the line.
 
     Raises ``UserError`` for a table that has more to show than a figure can.
@@ -200,22 +204,25 @@ def _drawn_sweep(place: Path, width_in: float) -> "dict[str, Figure]":
         )
     told = [key for key in HEADLINES if key in frame and frame[key].notna().any()]
     by = lines[0] if lines else None
-    return {
-        key: figure_of(sweep_lines(frame, swept[0], key, by=by, ax=own_axes(width_in)))
-        for key in told
-    }
+
+    def draw(key: str) -> "Figure":
+        return figure_of(sweep_lines(frame, swept[0], key, by=by, ax=own_axes(width_in)))
+
+    return {key: partial(draw, key) for key in told}
 
 
 def _write(
-    drawn: "dict[str, Figure]", form: "Format", file: Path | None, folder: Path
+    drawn: "Mapping[str, Callable[[], Figure]]", form: "Format", file: Path | None, folder: Path
 ) -> dict[str, Path]:
-    """Write each figure; an existing file is replaced as a whole."""
+    """Draw and write each figure; an existing file is replaced as a whole."""
+    from sim.cli.progress import watched
     from sim.plots.saving import as_bytes
+    from sim.results.store import made
     from sim.results.unfinished import write_whole
 
-    content = {name: as_bytes(figure, form) for name, figure in drawn.items()}
+    content = {name: as_bytes(draw(), form) for name, draw in watched(drawn.items(), "figures")}
     written = {name: file or folder / f"{name}.{form}" for name in content}
-    for name, path in written.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content[name])
+    with made(folder if file is None else file.parent, "figures"):
+        for name, path in written.items():
+            write_whole(path, content[name])
     return written

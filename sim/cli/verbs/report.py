@@ -4,15 +4,18 @@ from pathlib import Path
 
 import click
 
-from sim.cli.stored import named_runs
+from sim.cli import Verb
+from sim.cli.outputs import named
+from sim.cli.stored import named_runs, runs_begun
 from sim.errors import UserError
 
 
-@click.command("report")
-@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.command("report", cls=Verb)
+@click.argument("names", metavar="RUN...", nargs=-1, required=True, shell_complete=runs_begun)
 @click.option(
     *("-o", "--output"),
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=named(".html", ".htm"),
     default=Path("report.html"),
     show_default=True,
     metavar="FILE",
@@ -28,11 +31,13 @@ def command(names: tuple[str, ...], output: Path, title: str | None) -> None:
     """
     if not output.parent.is_dir():
         raise UserError(f"{output}: there is no folder {output.parent}")
+    from sim.cli.progress import busy
     from sim.report.page import report
     from sim.results.unfinished import write_whole
 
     runs = [run for name in names for run in named_runs(name)]
-    page = report(runs, title).encode()
+    with busy(f"drawing {len(runs)} runs"):
+        page = report(runs, title).encode()
     try:
         write_whole(output, page)
     except OSError as error:

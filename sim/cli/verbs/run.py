@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.cli import Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
+from sim.cli.outputs import named
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
         raise click.BadParameter(str(error), param=option) from None
 
 
-@click.command("run")
+@click.command("run", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path))
 @with_variants
 @with_seed
@@ -57,6 +59,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 @click.option(
     "--timeline",
     type=click.Path(path_type=Path),
+    callback=named(".json", ".gz"),
     metavar="FILE",
     help="Write a trace for ui.perfetto.dev; compressed if FILE ends in .gz. "
     "Several runs write FILE-<variant>-seed-<n> each.",
@@ -71,6 +74,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 @click.option(
     "--prometheus",
     type=click.Path(path_type=Path),
+    callback=named(".prom", ".txt"),
     metavar="FILE",
     help="Write the metrics of all runs as exposition text; see podsim export.",
 )
@@ -102,7 +106,7 @@ def command(
     most 100,000 events, about 20 MB, and ends early where there would be
     more; what it covers is said on stderr.
     """
-    chosen = chosen_seeds(seed, seeds)
+    chosen = chosen_seeds(seed, seeds, settings)
     if no_store and out is not None:
         raise click.UsageError("--no-store writes no results, --out says where: give only one")
     if excerpt is not None and timeline is None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sim.cli.stored import DEFAULT_STORE
+from sim.cli import Verb
+from sim.cli.stored import DEFAULT_STORE, runs_begun
 
 if TYPE_CHECKING:
     from sim.cli.kept import KeptRuns
@@ -26,7 +27,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command("list", cls=Verb)
 @click.argument("place", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def list_(place: str | None, as_json: bool) -> None:
@@ -62,8 +63,8 @@ def _below(place: str | None) -> "Found":
     )
 
 
-@command.command("show")
-@click.argument("run")
+@command.command("show", cls=Verb)
+@click.argument("run", shell_complete=runs_begun)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def show(run: str, as_json: bool) -> None:
     """Show RUN: the table that podsim run printed, then how the runs were made, and digests."""
@@ -121,8 +122,8 @@ def _document(runs: "KeptRuns", stored: "tuple[StoredRun, ...]") -> str:
     return json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
 
 
-@command.command("rm")
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@command.command("rm", cls=Verb)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=runs_begun)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
 def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:

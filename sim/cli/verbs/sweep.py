@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sim.cli import ExitCode
+from sim.cli import ExitCode, Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
+from sim.cli.outputs import named
 from sim.cli.places import where_to_run
 
 if TYPE_CHECKING:
@@ -20,16 +21,16 @@ MAX_RETRIES = 10
 DEFAULT_STORE = Path("results", "sweeps")
 
 
-@click.command("sweep")
+@click.command("sweep", cls=Verb)
 @click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
 @click.option(
     "--grid",
     multiple=True,
     metavar="PATH=VALUES",
     help="A range with its step, backends.qwen.replicas=4..16..2 or window.warmup=1m..10m..3m "
-    "(1..32 goes by one), or a list, workloads.coding.agents=64,96,128 or "
-    "'backends.qwen.policy={kind: round-robin},{kind: session-table}' (repeatable: every value "
-    "with every other).",
+    "(1..32 goes by one), or a list, workloads.coding.agents=64,96,128 (repeatable: every value "
+    "with every other). What variants say is swept in one of them: --variant bounded-ring --grid "
+    "variants.bounded-ring.backends.qwen.policy.maxLoadPercent=110..150..10.",
 )
 @click.option(
     "--log",
@@ -85,8 +86,10 @@ DEFAULT_STORE = Path("results", "sweeps")
 @click.option(
     *("-o", "--table"),
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=named(".parquet", ".csv"),
     metavar="FILE",
-    help="Where the table goes; table.parquet in the folder of the sweep when missing.",
+    help="Where the table goes, .parquet or .csv; table.parquet in the folder of the sweep when "
+    "missing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the summary.")
 def command(
@@ -125,7 +128,7 @@ def command(
     """
     if bool(random) != (points is not None):
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
-    chosen, where = chosen_seeds(seed, seeds), (executor, jobs, address)
+    chosen, where = chosen_seeds(seed, seeds, settings), (executor, jobs, address)
     from sim.cli.sweeps import as_document, failures, render
     from sim.sweep import design as designs
     from sim.sweep.kept import TABLE
@@ -160,15 +163,11 @@ def _carried_out(
     root: Path,
 ) -> "Sweep":
     """The whole sweep with its progress, and a word about what is kept."""
-    from sim.cli.progress import progress_bar, progress_lines
+    from sim.cli.progress import note, progress_bar, progress_lines
     from sim.sweep.places import opener
     from sim.sweep.sweep import carry_out, plan
 
     runs_done = 0
-
-    def note(text: str) -> None:
-        click.echo(text, err=True)
-
     opened = opener(*place)
     planned = plan(file, design, variants=variants, seeds=seeds)
     for warning in planned.warnings:

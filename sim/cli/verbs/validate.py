@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from sim.cli import ExitCode
+from sim.cli import ExitCode, Verb
 from sim.cli.chosen import with_settings
 
 DEFAULT_THEORY = Path("scenarios", "theory")
 
 
-@click.command("validate")
+@click.command("validate", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @with_settings
 @click.option(
