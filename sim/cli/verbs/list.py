@@ -53,7 +53,8 @@ def _family(family: "Family") -> dict[str, Any]:
 
 
 def _gpus() -> dict[str, dict[str, Any]]:
-    from sim.scenario.catalog import GIB, gpus
+    from sim.scenario.catalog import gpus
+    from sim.scenario.gpu import GIB
 
     return {
         name: {

@@ -10,7 +10,15 @@ from pydantic import Field
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog, footprint
 from sim.scenario.engine import Engine
-from sim.scenario.fields import STARVED, Bytes, PositiveBytes, PositiveTokens, real, whole
+from sim.scenario.fields import (
+    MAX_TOKENS,
+    STARVED,
+    Bytes,
+    PositiveBytes,
+    PositiveTokens,
+    real,
+    whole,
+)
 from sim.scenario.rules import Problem, faults_of, rule
 
 AUTO_SLOTS: Final = 4
@@ -34,7 +42,9 @@ class LlamaCpp(Engine):
     )
     ctx_size: PositiveTokens | None = Field(
         default=None,
-        description="Tokens of KV of all slots together; derived from gpu and model when missing.",
+        description="Tokens of KV of all slots together. When missing, as llama-server's 0, the "
+        "context of the model (max_position_embeddings), or what the GPUs' memory leaves if that "
+        "is less.",
     )
     workspace: Bytes = Field(
         default=2.0**30,
@@ -131,7 +141,7 @@ class LlamaCpp(Engine):
             raise ScenarioError(faults)
         if self.ctx_size is not None:
             return self.ctx_size
-        tokens = math.floor(catalog.kv_tokens(self))
+        tokens = min(math.floor(catalog.kv_tokens(self)), self._model_tokens)
         if self._share(tokens) < LEAST_CONTEXT:
             message = catalog.does_not_fit(self, f"for the contexts of {self.slots} slots")
             raise ScenarioError([Fault("engine", 0, 0, "", message)])
@@ -147,8 +157,18 @@ class LlamaCpp(Engine):
         return [] if self.kv_derived else footprint.overcommitment(self, "ctxSize")
 
     def slot_tokens(self) -> int:
-        """Tokens of context of one slot."""
-        return self._share(self.kv_tokens())
+        """Tokens of context of one slot, which llama-server caps at those of the model."""
+        return min(self._share(self.kv_tokens()), self._model_tokens)
+
+    def most_tokens(self) -> tuple[int, str]:
+        """The longest prompt that a slot serves, and what it is limited by."""
+        limit = "ctxSize" if self.slot_tokens() < self._model_tokens else "the model's context"
+        return self.slot_tokens() - 1, limit
+
+    @property
+    def _model_tokens(self) -> int:
+        known = catalog.model(self.model)
+        return MAX_TOKENS if known is None else known.context or MAX_TOKENS
 
     def host_tokens(self) -> float:
         """Tokens of KV that ``cacheRam`` holds."""
@@ -156,8 +176,7 @@ class LlamaCpp(Engine):
             return 0.0
         if self.kv_per_token is not None:
             return self.cache_ram / self.kv_per_token
-        if self.model in catalog.models():
-            model = catalog.models()[self.model]
+        if (model := catalog.model(self.model)) is not None:
             per_token = model.kv_bytes_per_token(self.kv_cache_dtype, self.tensor_parallel)
             return self.cache_ram / per_token
         message = (
