@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from sim.scenario.fields import (
     MAX_DURATION_S,
@@ -45,8 +45,8 @@ def whole_microseconds(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
 class UniformCount(Model):
     """Every whole number from ``min`` to ``max``, both inclusive, equally likely."""
 
-    min: PositiveTokens
-    max: PositiveTokens
+    min: PositiveTokens = Field(description="Least number.")
+    max: PositiveTokens = Field(description="Greatest number.")
 
     @rule
     def _ordered(self) -> Iterator[Problem]:
@@ -65,12 +65,18 @@ class UniformCount(Model):
 class LognormalCount(Model):
     """``shift`` + exp(N(mu, sigma)), rounded, clipped; ``median`` is exp(mu)."""
 
-    mu: LogMean | None = None
-    median: PositiveTokens | None = None
-    sigma: LogSigma
-    shift: Tokens = 0
-    min: PositiveTokens = 1
-    max: PositiveTokens = MAX_TOKENS
+    mu: LogMean | None = Field(
+        default=None, description="Mean of the natural logarithm; or give median."
+    )
+    median: PositiveTokens | None = Field(
+        default=None, description="exp(mu), before shift; instead of mu."
+    )
+    sigma: LogSigma = Field(description="Standard deviation of the natural logarithm.")
+    shift: Tokens = Field(default=0, description="Added to every draw.")
+    min: PositiveTokens = Field(default=1, description="Draws below it are set to it.")
+    max: PositiveTokens = Field(
+        default=MAX_TOKENS, description="Draws above it are set to it; no limit when missing."
+    )
 
     @rule
     def _one_location(self) -> Iterator[Problem]:
@@ -96,7 +102,7 @@ class LognormalCount(Model):
 class GeometricCount(Model):
     """1, 2, 3 ... with a constant chance to stop; the memoryless whole number of this mean."""
 
-    mean: MeanCount
+    mean: MeanCount = Field(description="The mean, from 1 on.")
 
     @property
     def typical(self) -> float:
@@ -111,10 +117,12 @@ class GeometricCount(Model):
 class CountForms(Model):
     """A whole number: exactly one of these forms."""
 
-    constant: PositiveTokens | None = None
-    uniform: UniformCount | None = None
-    lognormal: LognormalCount | None = None
-    geometric: GeometricCount | None = None
+    constant: PositiveTokens | None = Field(default=None, description="Always this number.")
+    uniform: UniformCount | None = Field(default=None, description="Equally likely numbers.")
+    lognormal: LognormalCount | None = Field(
+        default=None, description="A lognormal number, rounded and clipped."
+    )
+    geometric: GeometricCount | None = Field(default=None, description="A memoryless number.")
 
     @rule
     def _one_form(self) -> Iterator[Problem]:
@@ -141,8 +149,8 @@ class CountForms(Model):
 class UniformDelay(Model):
     """Seconds from ``min`` to ``max``, equally likely."""
 
-    min: Duration
-    max: Duration
+    min: Duration = Field(description="Shortest delay.")
+    max: Duration = Field(description="Longest delay.")
 
     @rule
     def _ordered(self) -> Iterator[Problem]:
@@ -156,9 +164,13 @@ class UniformDelay(Model):
 class LognormalDelay(Model):
     """exp(N(mu, sigma)) seconds; ``median`` is exp(mu)."""
 
-    mu: LogMean | None = None
-    median: PositiveDuration | None = None
-    sigma: LogSigma
+    mu: LogMean | None = Field(
+        default=None, description="Mean of the natural logarithm; or give median."
+    )
+    median: PositiveDuration | None = Field(
+        default=None, description="exp(mu), a duration; instead of mu."
+    )
+    sigma: LogSigma = Field(description="Standard deviation of the natural logarithm.")
 
     @rule
     def _one_location(self) -> Iterator[Problem]:
@@ -172,7 +184,7 @@ class LognormalDelay(Model):
 class ExponentialDelay(Model):
     """Memoryless delays of this mean."""
 
-    mean: PositiveDuration
+    mean: PositiveDuration = Field(description="The mean delay.")
 
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
         """``size`` independent delays in seconds, not yet rounded."""
@@ -185,8 +197,10 @@ class QuantileDelay(Model):
     Linear between the points; above the last one its value.
     """
 
-    at: tuple[Probability, ...]
-    values: tuple[Duration, ...]
+    at: tuple[Probability, ...] = Field(description="Shares of the delays, rising from 0.")
+    values: tuple[Duration, ...] = Field(
+        description="The delays that these shares of all do not exceed."
+    )
 
     @rule
     def _has_a_value_at_each_point(self) -> Iterator[Problem]:
@@ -212,19 +226,23 @@ class QuantileDelay(Model):
 class MixturePart(Model):
     """One ingredient of a mixture; shares are relative to their sum."""
 
-    share: Weight
-    delay: "Delay"
+    share: Weight = Field(description="How often it is drawn, relative to the sum of all shares.")
+    delay: "Delay" = Field(description="The delay, in any form.")
 
 
 class DelayForms(Model):
     """A delay in seconds: exactly one of these forms."""
 
-    constant: Duration | None = None
-    uniform: UniformDelay | None = None
-    lognormal: LognormalDelay | None = None
-    exponential: ExponentialDelay | None = None
-    quantiles: QuantileDelay | None = None
-    mixture: tuple[MixturePart, ...] | None = None
+    constant: Duration | None = Field(default=None, description="Always this delay.")
+    uniform: UniformDelay | None = Field(default=None, description="Equally likely delays.")
+    lognormal: LognormalDelay | None = Field(default=None, description="A lognormal delay.")
+    exponential: ExponentialDelay | None = Field(default=None, description="A memoryless delay.")
+    quantiles: QuantileDelay | None = Field(
+        default=None, description="A recorded distribution, by its quantiles."
+    )
+    mixture: tuple[MixturePart, ...] | None = Field(
+        default=None, description="One of several delays, drawn by their shares."
+    )
 
     @rule
     def _one_form(self) -> Iterator[Problem]:

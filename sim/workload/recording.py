@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pydantic import Field
+
 from sim.content import Node, Prompt
 from sim.kernel import Order
 from sim.ports import WorkloadContext
@@ -22,8 +24,14 @@ class RecordingSpec(ClientSpec):
     """
 
     kind: Literal["recording"]
-    file: Text
-    block_tokens: PositiveTokens = 16
+    file: Text = Field(
+        description="JSON lines, plain or gzipped: arrival_s, prompt_tokens, output_tokens, "
+        "sequence_block_runs of each request (sim/workload/recording_file.py); relative to the "
+        "scenario.",
+    )
+    block_tokens: PositiveTokens = Field(
+        default=16, description="Tokens per block of the recorded ids."
+    )
 
     @property
     def finite(self) -> bool:

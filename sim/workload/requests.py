@@ -36,7 +36,7 @@ class PoissonArrivals(Model):
     """Memoryless arrivals at ``rate`` per second."""
 
     kind: Literal["poisson"]
-    rate: Rate
+    rate: Rate = Field(description="Requests per second.")
 
     def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
         """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
@@ -47,7 +47,7 @@ class ConstantArrivals(Model):
     """Equal gaps: request i, from 0, arrives at i / ``rate`` seconds."""
 
     kind: Literal["constant"]
-    rate: Rate
+    rate: Rate = Field(description="Requests per second.")
 
     def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
         """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
@@ -60,8 +60,10 @@ class GammaArrivals(Model):
     """Gaps of mean 1 / ``rate`` and coefficient of variation ``cv``; above 1 is bursty."""
 
     kind: Literal["gamma"]
-    rate: Rate
-    cv: Variation
+    rate: Rate = Field(description="Requests per second.")
+    cv: Variation = Field(
+        description="Coefficient of variation of the gaps: 1 is poisson, above it is bursty."
+    )
 
     def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
         """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
@@ -78,11 +80,19 @@ class RequestsSpec(ClientSpec):
     """Single-shot requests at a given rate; without ``count`` until the run ends."""
 
     kind: Literal["requests"]
-    arrivals: Arrivals
-    prompt_tokens: Count
-    output_tokens: Count
-    count: RequestCount | None = None
-    session_keys: Literal["none", "per-request"] = "none"
+    arrivals: Arrivals = Field(description="When requests come.")
+    prompt_tokens: Count = Field(description="Tokens of a prompt; no two have text in common.")
+    output_tokens: Count = Field(description="Tokens of an answer.")
+    count: RequestCount | None = Field(
+        default=None,
+        description="How many requests are sent; without end when missing, so that "
+        "window.measure must end the run.",
+    )
+    session_keys: Literal["none", "per-request"] = Field(
+        default="none",
+        description="Whether each request has a session key of its own, which hashes and tables "
+        "look at, or none.",
+    )
 
     @rule
     def _ends_in_time(self) -> Iterator[Problem]:

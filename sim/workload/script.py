@@ -20,6 +20,8 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from sim.content import Node, Prompt
 from sim.errors import ScenarioError
 from sim.kernel import instant
@@ -51,12 +53,32 @@ class ScriptSpec(ClientSpec):
     """
 
     kind: Literal["script"]
-    rows: tuple[Row, ...] | None = None
-    file: Text | None = None
-    unit: Literal["s", "ms", "us"] | None = None
-    first_arrival: Duration | None = None
-    speed: Annotated[float, real(0.001, 1000.0)] = 1.0
-    reuse_output: bool = True
+    rows: tuple[Row, ...] | None = Field(default=None, description="The requests, or give file.")
+    file: Text | None = Field(
+        default=None,
+        description="A CSV file with the keys of a row as columns, times in unit; relative to "
+        "the scenario.",
+    )
+    unit: Literal["s", "ms", "us"] | None = Field(
+        default=None,
+        description="Unit of the times in file where its header does not say it, such as "
+        "arrival_s.",
+    )
+    first_arrival: Duration | None = Field(
+        default=None,
+        description="When the first row of file arrives; its stamps count from there and may be "
+        "those of any clock. As they stand when missing.",
+    )
+    speed: Annotated[float, real(0.001, 1000.0)] = Field(
+        default=1.0,
+        description="Divides the gaps between arrivals of file, not think times: 2 offers twice "
+        "the load.",
+    )
+    reuse_output: bool = Field(
+        default=True,
+        description="A later prompt of a session begins with the answer as well where it is long "
+        "enough; false: answers are stripped.",
+    )
 
     @rule
     def _is_in_one_place(self) -> Iterator[Problem]:

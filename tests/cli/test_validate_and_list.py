@@ -144,6 +144,14 @@ def test_validate_names_the_units_of_the_maximum_concurrency(podsim):
         assert found == expected
 
 
+def test_validate_prints_the_schema_of_what_is_installed(podsim):
+    """A wheel brings no scenarios/schema.json, and the command that printed it was no command."""
+    found = json.loads(podsim("validate", "--schema").stdout)
+    assert found["properties"]["engines"]["description"]
+    result = podsim("validate", "tiny.yaml", "--schema")
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
 def test_validate_lists_every_fault_and_runs_nothing(podsim, tmp_path):
     """Faults would come one per attempt, or as a traceback."""
     scenario = tmp_path / "tiny.yaml"
