@@ -19,6 +19,7 @@ from sim.scenario.balancing import policy_node
 from sim.scenario.doubtful import doubts
 from sim.scenario.engine import Engine
 from sim.scenario.hashing import content_hash
+from sim.scenario.improbable import prompts, units
 from sim.scenario.inputs import Inputs
 from sim.scenario.model_config import dimensions, is_config, read_config
 from sim.scenario.nodes import (
@@ -37,6 +38,7 @@ from sim.scenario.nodes import (
     text_of,
     with_value,
 )
+from sim.scenario.nodes import nearest as nearest_node
 from sim.scenario.pool import Pool
 from sim.scenario.presets import step_time
 from sim.scenario.reach import models_served
@@ -146,6 +148,9 @@ class Validator:
         found.value = None if found.faults else checked.value
         if found.value is not None:
             found.warnings.extend(doubts(found.value, root))
+            inputs = self._inputs.serving(models)
+            for here, message in (*units(found.value, root), *prompts(found.value, inputs)):
+                found.warnings.append(fault(nearest_node(root, here).place, here, message))
         return found
 
     def _section(self, key: str, node: Node, found: Checked[Scenario]) -> Any:

@@ -16,12 +16,16 @@ from sim.scenario.fields import (
     count,
     number,
 )
+from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem, rule
 from sim.workload.client import ClientSpec
 from sim.workload.distributions import Count, Delay
 
 NESTED: Final = ("sharedPrefix", "compaction")
 """Parameters of which a scenario may give a part."""
+
+NOTABLE: Final = 0.01
+"""A smaller share of sessions is the tail of a distribution."""
 
 MAX_TURNS: Final = 10_000
 """Most turns of a session, a turn every minute for a week; a longer drawn one ends there."""
@@ -158,12 +162,34 @@ class AgentsSpec(ClientSpec):
         if self.turns.typical > MAX_TURNS:
             yield "turns", f"a session has at most 10k turns; got {self.turns.typical:,.0f}"
 
+    def defaults(self) -> dict[str, Any]:
+        """What its set says."""
+        bare = AgentsSpec.model_validate({"kind": "agents", "agents": 1, "set": self.set})
+        named = parameters(self.set)
+        fields = type(self).model_fields
+        return {name: getattr(bare, name) for name, each in fields.items() if each.alias in named}
+
     @property
     def prompt_limit(self) -> int:
         """The longest prompt in tokens: a longer one ends the session or is compacted."""
         if self.at_context_limit == "end":
             return self.max_context
         return int(self.max_context * self.compaction.threshold)
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """First prompts, and those to which sessions grow."""
+        for key, prompt, share in (
+            ("freshPrompt", self.fresh_prompt, self.fresh_share),
+            ("resumedPrompt", self.resumed_prompt, 1.0 - self.fresh_share),
+        ):
+            above = share * prompt.share_above(min(tokens, self.prompt_limit - 1))
+            if tokens < self.prompt_limit and above >= NOTABLE:
+                yield key, f"{100 * above:.2g} % of the sessions begin with a prompt that is longer"
+        first = self.fresh_prompt if self.fresh_share else self.resumed_prompt
+        last = first.typical + (self.turns.typical - 1) * self.growth.typical
+        if tokens < min(self.prompt_limit, last):
+            said = f"sessions grow to prompts of {self.prompt_limit:,} tokens and then break off"
+            yield "maxContext", said
 
     @property
     def finite(self) -> bool:

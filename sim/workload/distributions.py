@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from sim.scenario.fields import (
+    DURATION,
     MAX_DURATION_S,
     MAX_TOKENS,
     Duration,
@@ -27,6 +28,7 @@ from sim.scenario.fields import (
     number,
 )
 from sim.scenario.rules import Problem, Unusable, rule
+from sim.scenario.walk import in_words, settings, values
 
 Counts: TypeAlias = NDArray[np.int64]
 Delays: TypeAlias = NDArray[np.float64]
@@ -56,6 +58,10 @@ class UniformCount(Model):
     def typical(self) -> float:
         """A number that draws come near: the largest."""
         return self.max
+
+    def share_above(self, limit: int) -> float:
+        """Share of the draws that are greater than ``limit``."""
+        return min(1.0, max(0.0, (self.max - limit) / (self.max - self.min + 1)))
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
@@ -92,6 +98,18 @@ class LognormalCount(Model):
         median = self.shift + math.exp(_log_mean(self.mu, self.median))
         return float(min(max(median, self.min), self.max))
 
+    def share_above(self, limit: int) -> float:
+        """Share of the draws that are greater than ``limit``."""
+        if not self.min <= limit < self.max:
+            return float(limit < self.min)
+        least = limit + 0.5 - self.shift  # what is rounded up
+        if least <= 0:
+            return 1.0
+        distance = math.log(least) - _log_mean(self.mu, self.median)
+        if not self.sigma:
+            return float(distance < 0)
+        return 0.5 * math.erfc(distance / (self.sigma * math.sqrt(2.0)))
+
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
         mu = _log_mean(self.mu, self.median)
@@ -108,6 +126,10 @@ class GeometricCount(Model):
     def typical(self) -> float:
         """A number that draws are often above: the mean."""
         return float(self.mean)
+
+    def share_above(self, limit: int) -> float:
+        """Share of the draws that are greater than ``limit``."""
+        return float((1.0 - 1.0 / self.mean) ** limit)
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
@@ -133,11 +155,21 @@ class CountForms(Model):
         """A number that draws are often near: what a limit of the field is held against."""
         return self.constant if self.constant is not None else self._form().typical
 
+    def share_above(self, limit: int) -> float:
+        """Share of the draws that are greater than ``limit``."""
+        if self.constant is not None:
+            return float(self.constant > limit)
+        return self._form().share_above(limit)
+
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers, at least 1 each."""
         if self.constant is not None:
             return np.full(size, self.constant, np.int64)
         return self._form().draw(generator, size)
+
+    def in_words(self) -> str:
+        """As a reader takes it in: ``lognormal (median 121.5, sigma 1, min 2)``."""
+        return _in_words(self)
 
     def _form(self) -> UniformCount | LognormalCount | GeometricCount:
         form = self.uniform or self.lognormal or self.geometric
@@ -260,6 +292,16 @@ class DelayForms(Model):
         values = np.minimum(self._raw(generator, size), longest_s)
         return np.rint(values * 1e6) / 1e6
 
+    def in_words(self) -> str:
+        """As a reader takes it in, parts of a mixture with their shares of all."""
+        if self.mixture is None:
+            return _in_words(self)
+        whole = sum(part.share for part in self.mixture)
+        shown = (
+            f"{100 * part.share / whole:.3g} % {part.delay.in_words()}" for part in self.mixture
+        )
+        return f"mixture ({', '.join(shown)})"
+
     def _raw(self, generator: np.random.Generator, size: int) -> Delays:
         if self.constant is not None:
             return np.full(size, self.constant)
@@ -323,6 +365,33 @@ def exactly_one(model: Model, names: tuple[str, ...]) -> Iterator[Problem]:
 def _in_order(low: float, high: float) -> Iterator[Problem]:
     if low > high:
         yield "min", f"must not be above max, {high:g}; got {low:g}"
+
+
+def _in_words(forms: CountForms | DelayForms) -> str:
+    """The form that is given, and its parameters with their units; of a logarithm the median."""
+    (name,) = forms.model_fields_set & type(forms).model_fields.keys()
+    form = getattr(forms, name)
+    if name == "constant":
+        return next(in_words(each.value, each.scale) for each in values(forms) if each.value)
+    if isinstance(form, QuantileDelay):
+        points = ((0.5, "median"), (0.9, "p90"), (1.0, "at most"))
+        read = ((said, float(np.interp(at, form.at, form.values))) for at, said in points)
+        shown = {said: in_words(each, DURATION) for said, each in read}
+        return f"recorded ({_pairs(shown)})"
+    shown = {
+        str(each.path[-1]): in_words(each.value, each.scale)
+        for each in settings(form)
+        if each.given
+    }
+    if form.model_dump().get("mu") is not None:
+        scale = DURATION if isinstance(forms, DelayForms) else None
+        shown = {"median": in_words(float(f"{math.exp(form.mu):.4g}"), scale), **shown}
+        del shown["mu"]
+    return f"{name} ({_pairs(shown)})"
+
+
+def _pairs(shown: dict[str, str]) -> str:
+    return ", ".join(f"{key} {text}" for key, text in shown.items())
 
 
 def _log_mean(mu: float | None, median: float | None) -> float:

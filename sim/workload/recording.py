@@ -1,6 +1,6 @@
 """Open loop: the requests that one engine was sent, at the times recorded, with what they said."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,7 +13,8 @@ from sim.registry import family
 from sim.request import Request
 from sim.scenario.fields import PositiveTokens, Text
 from sim.scenario.inputs import Inputs
-from sim.workload.client import Clients, ClientSpec
+from sim.scenario.rules import Problem
+from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.recording_file import RecordedRequest, read_recording
 
 
@@ -46,6 +47,12 @@ class RecordingSpec(ClientSpec):
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""
         return (self.file,)
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The recorded prompts."""
+        prompts = [each.prompt_tokens for each in self.read(inputs.directory)]
+        for said in share_beyond(prompts, tokens):
+            yield "file", said
 
     def check(self, inputs: Inputs) -> None:
         """Raise ``ScenarioError`` with what is wrong in the file."""

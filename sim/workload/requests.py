@@ -18,6 +18,7 @@ from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.request import Request
 from sim.scenario.fields import DURATION, MAX_DURATION_S, Model, count, number
+from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem, rule
 from sim.workload.client import Clients, ClientSpec
 from sim.workload.distributions import Count, Counts, whole_microseconds
@@ -26,6 +27,9 @@ CHUNK: Final = 4096
 """Requests drawn at a time."""
 
 MAX_REQUESTS: Final = 10**8
+
+NOTABLE: Final = 0.01
+"""A smaller share of prompts is the tail of a distribution."""
 
 Rate: TypeAlias = number(1e-6, 1e6)  # type: ignore[valid-type]
 Variation: TypeAlias = number(0.01, 100.0)  # type: ignore[valid-type]
@@ -100,6 +104,14 @@ class RequestsSpec(ClientSpec):
             days, limit = self.count / self.arrivals.rate / 86_400, DURATION.written(MAX_DURATION_S)
             message = f"at {self.arrivals.rate:g}/s the last one comes after {days:,.0f} days"
             yield "count", f"{message}; at most {limit} are simulated"
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The share of its prompts, where that is more than a tail."""
+        share = self.prompt_tokens.share_above(tokens)
+        if share == 1.0:
+            yield "promptTokens", "no prompt can ever be served"
+        elif share >= NOTABLE:
+            yield "promptTokens", f"{100 * share:.2g} % of the prompts can never be served"
 
     @property
     def finite(self) -> bool:

@@ -32,7 +32,7 @@ from sim.scenario.fields import Duration, Text, real
 from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem, Unusable, rule
 from sim.workload.agenda import Agenda
-from sim.workload.client import Clients, ClientSpec
+from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
 from sim.workload.script_csv import Stamps, read_rows
@@ -123,6 +123,18 @@ class ScriptSpec(ClientSpec):
         """As any workload's; what the rows of a file ask for is not known here."""
         rows = dict.fromkeys(row.model or self.model or "" for row in self.rows or ())
         return (*rows, *self.fallback_models)
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The rows, the first of them where they stand here."""
+        rows = self.read(inputs.directory, inputs.models, "")
+        mine = {
+            index: row.prompt_tokens
+            for index, row in enumerate(rows)
+            if (row.model or self.model or "") == model
+        }
+        for said in share_beyond(mine.values(), tokens):
+            first = next(index for index, length in mine.items() if length > tokens)
+            yield "file" if self.file else f"rows.{first}.promptTokens", said
 
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""

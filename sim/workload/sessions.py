@@ -16,6 +16,7 @@ ends its session, or its sub-agent; the agent goes on with the next session as
 ``sim.workload.agents`` says.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -27,8 +28,9 @@ from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.scenario.fields import Duration, PositiveTokens, Text, count
 from sim.scenario.inputs import Inputs
+from sim.scenario.rules import Problem
 from sim.workload.agents import PAUSE_S
-from sim.workload.client import Clients, ClientSpec
+from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.recorded import Recording, read_recordings
 from sim.workload.replay import Replay, SubAgentKeys, Thread
 from sim.workload.replay_plan import Plan, Rules, Think, kept_calls, plan_session
@@ -93,6 +95,17 @@ class SessionsSpec(ClientSpec):
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""
         return (self.file,)
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The recorded prompts that are kept."""
+        if tokens < self.max_context:
+            calls = [
+                call.prompt_tokens
+                for each in self.usable(inputs.once(read_recordings, self.file), inputs.directory)
+                for call in kept_calls(each.calls, self.max_context)
+            ]
+            for said in share_beyond(calls, tokens):
+                yield "maxContext", said
 
     def check(self, inputs: Inputs) -> None:
         """Raise ``ScenarioError`` with what is wrong in the file."""

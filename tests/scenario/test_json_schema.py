@@ -170,7 +170,7 @@ def test_what_the_loader_takes_is_not_underlined(
         ("measure: 1m", "measure: x1m"),
         ("measure: 1m", "measure: ''"),
         ("measure: 1m", "mesure: 1m"),
-        ("promptTokens: 2k", "promptTokens: abc2k"),
+        ("promptTokens: 1k", "promptTokens: abc2k"),
         ("rate: 5", "rate: 0"),
         ("a: 10", "a: 1.0e-7"),
         ("kind: least-loaded", "kind: most-loaded"),

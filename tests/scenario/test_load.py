@@ -40,7 +40,7 @@ def test_a_right_scenario_is_loaded_with_its_defaults(loaded: Loaded) -> None:
         256,
         8192,
     )
-    assert scenario.workloads["load"].prompt_tokens.constant == 2000
+    assert scenario.workloads["load"].prompt_tokens.constant == 1000
 
 
 def test_a_missing_policy_is_least_loaded(loaded: Loaded) -> None:

@@ -82,5 +82,5 @@ def command(
     from sim.cli.description import as_text, describe
     from sim.scenario.load import load
 
-    found = describe(load(file, settings))
-    click.echo(json.dumps(found, indent=2) if as_json else as_text(found))
+    found = load(file, settings)
+    click.echo(json.dumps(describe(found), indent=2) if as_json else as_text(found))
