@@ -21,8 +21,8 @@ USUAL_S: Final[Mapping[str, float]] = {
     "measure": 7 * DAY_S,
     "warmup": 2 * DAY_S,
     "idleTimeout": 7 * DAY_S,
-    "tpot": 2.0,
-    "ttft": 600.0,
+    "tpot": 1.0,
+    "ttft": 100.0,
     "e2e": HOUR_S,
     "perRequest": 10.0,
     "perPromptToken": 0.01,
@@ -41,7 +41,9 @@ USUAL_S: Final[Mapping[str, float]] = {
     "backoff": HOUR_S,
     "allReduce": 1.0,
 }
-"""By key the longest time that people mean; of what is not named here 4 hours."""
+"""By key the longest time that people mean by a bare number; of what is not named here 4 hours.
+
+Judgements, not measurements: what they decide is a warning, and a unit silences it."""
 
 OTHERWISE_S: Final = 4 * HOUR_S
 
@@ -81,9 +83,10 @@ class _Limit(NamedTuple):
 def prompts(scenario: Scenario, inputs: Inputs) -> Iterator[tuple[Path, str]]:
     """Prompts that the backends they go to refuse, however idle these are."""
     for name, workload in scenario.workloads.items():
-        beyond = getattr(workload, "beyond", None)
-        for model, limit in _limits(scenario, workload) if beyond is not None else ():
-            for key, what in beyond(limit.tokens, model, inputs):
+        if not hasattr(workload, "beyond"):  # of another package
+            continue
+        for model, limit in _limits(scenario, workload):
+            for key, what in workload.beyond(limit.tokens, model, inputs):
                 message = (
                     f"{what}: {limit.backend} serves prompts of at most {limit.tokens:,} tokens "
                     f"({limit.what}), and refuses longer ones with 400"
@@ -96,7 +99,9 @@ def _limits(scenario: Scenario, workload: Any) -> Iterator[tuple[str, _Limit]]:
 
     What rows of a file ask for by themselves is not known here.
     """
-    asked = getattr(workload, "asks_for", tuple)() or (getattr(workload, "model", None) or "",)
+    asked: tuple[str, ...] = getattr(workload, "asks_for", tuple)() or (
+        getattr(workload, "model", None) or "",
+    )
     for model in dict.fromkeys(asked):
         name = _first_choice(scenario, workload, model)
         engine = None if name is None else scenario.engines[scenario.backends[name].engine]

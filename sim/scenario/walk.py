@@ -28,9 +28,10 @@ class Value(NamedTuple):
 
 def values(block: Any, path: Path = ()) -> Iterator[Value]:
     """Every value of ``block``, a spec model, by the keys that files have; in their order."""
-    for name, field in type(block).model_fields.items():
+    model: type[BaseModel] = type(block)
+    for name, field in model.model_fields.items():
         if name in block.__dict__:
-            scale = _scale(type(block), name)
+            scale = _scale(model, name)
             yield from _below(getattr(block, name), (*path, field.alias or name), scale)
 
 
@@ -56,13 +57,14 @@ def settings(block: Any, path: Path = (), given: bool = True) -> Iterator[Value]
     """
     defaults = getattr(block, "defaults", None)
     usual = {} if defaults is None else defaults()
-    for name, field in type(block).model_fields.items():
+    model: type[BaseModel] = type(block)
+    for name, field in model.model_fields.items():
         value = getattr(block, name)
         said = given and name in block.model_fields_set
         said = said and not (name in usual and usual[name] == value)
         if value not in (None, (), {}) or (said and field.default != value):
             here = (*path, field.alias or name)
-            yield from _in_effect(value, here, _scale(type(block), name), said)
+            yield from _in_effect(value, here, _scale(model, name), said)
 
 
 def _in_effect(value: Any, path: Path, scale: Scale | None, given: bool) -> Iterator[Value]:

@@ -246,5 +246,7 @@ def test_list_as_json_has_the_keys_of_a_family_and_the_facts_of_hardware(podsim)
     assert gpus["b200"]["memory_bytes"] == 179 * 2**30
     models = json.loads(podsim("list", "models", "--json").stdout)
     assert models["qwen3.8-27b"]["kv_bytes_per_token"] == 65536
+    assert models["qwen3.8-27b"]["context"] == 262_144
+    assert "name" not in models["qwen3.8-27b"]
     engines = json.loads(podsim("list", "engines", "--json").stdout)
     assert engines["qwen3.8-27b-b200-tp2-bf16"]["step_time"]["a"] == 7.28

@@ -316,7 +316,7 @@ def as_dict() -> dict[str, object]:
             "load": {
                 "kind": "requests",
                 "arrivals": {"kind": "poisson", "rate": 5},
-                "promptTokens": "2k",
+                "promptTokens": "1k",
                 "outputTokens": 10,
             }
         },

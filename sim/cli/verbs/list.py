@@ -86,7 +86,7 @@ def _models() -> dict[str, dict[str, Any]]:
             "weights_bytes": model.weights_bytes(),
             "kv_bytes_per_token": model.kv_bytes_per_token(),
             "state_bytes_per_sequence": model.state_bytes,
-            **model.model_dump(exclude={"parameters"}),
+            **model.model_dump(exclude={"parameters", "name"}),
         }
         for name, model in models().items()
     }
