@@ -1,22 +1,69 @@
 """What a scenario would run, with all that podsim derives or takes by default."""
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from textwrap import wrap
-from typing import Any
+from typing import Any, Final
 
-from sim.scenario.engine import Engine
+from pydantic import BaseModel
+
+from sim.scenario.engine import Concurrency, Engine
 from sim.scenario.footprint import Footprint, footprint, gib, taken_in_words
 from sim.scenario.load import ScenarioSet
 from sim.scenario.pool import Pool
 from sim.scenario.presets import sourced_step_time, weight_dtype
 from sim.scenario.routing import Router, Rule
-from sim.scenario.schema import Scenario
+from sim.scenario.schema import Backend, Scenario
 from sim.scenario.swaptimes import swap_times
+from sim.scenario.walk import Value, in_words, settings
 
-STEP_TIME = ("stepTime", "stepTimeFrom")
-WIDTH = 96
-NO_BREAK = "\N{NO-BREAK SPACE}"
+WIDTH: Final = 96
+NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+LABEL: Final = 10
+"""Width of the column that says where values are from: given, default or derived."""
+ORIGINS: Final = ("given", "default", "derived")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a scenario in words: by origin, keys as in files with their values.
+
+    ``kind`` is what decides which keys there are; ``notes`` are whole lines.
+    """
+
+    title: str
+    kind: str = ""
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def unlike(self, other: "Block | None") -> "Block | None":
+        """What of this is not so in ``other``; None if nothing is."""
+        if other is None or other.kind != self.kind:
+            return self
+        facts = {
+            origin: {
+                key: text
+                for key, text in found.items()
+                if text != next((each[key] for each in other.facts.values() if key in each), None)
+            }
+            for origin, found in self.facts.items()
+        }
+        known = {key for found in self.facts.values() for key in found}
+        gone = [key for found in other.facts.values() for key in found if key not in known]
+        if gone:
+            facts["without"] = dict.fromkeys(gone, "")
+        notes = {key: line for key, line in self.notes.items() if line != other.notes.get(key)}
+        if not any(facts.values()) and not notes:
+            return None
+        return Block(self.title, self.kind, facts, notes)
+
+    def lines(self) -> list[str]:
+        """The title and, below it, a wrapped list of values for each origin."""
+        lines = [f"  {self.title}{f': {self.kind}' if self.kind else ''}"]
+        for origin, found in self.facts.items():
+            pairs = [f"{key} {text}".strip().replace(" ", NO_BREAK) for key, text in found.items()]
+            lines += _wrapped(origin, ", ".join(pairs)) if pairs else []
+        return lines + [line for key, text in self.notes.items() for line in _wrapped(key, text)]
 
 
 def describe(scenarios: ScenarioSet) -> dict[str, Any]:
@@ -25,50 +72,131 @@ def describe(scenarios: ScenarioSet) -> dict[str, Any]:
         "scenario": scenarios.name,
         "scenario_hash": scenarios.scenario_hash,
         "seeds": list(scenarios.seeds),
-        "variants": [
-            _variant(variant) | {"other_settings": _unlike(scenarios.variants[0], variant)}
-            for variant in scenarios.variants
-        ],
+        "variants": [_variant(variant) for variant in scenarios.variants],
         "warnings": list(scenarios.warnings),
     }
 
 
-def as_text(found: dict[str, Any]) -> str:
+def as_text(scenarios: ScenarioSet) -> str:
     """The same for a reader; of later variants what is not as in the first one."""
-    seeds = ", ".join(map(str, found["seeds"]))
-    runs = len(found["variants"]) * len(found["seeds"])
+    seeds = ", ".join(map(str, scenarios.seeds))
+    runs = len(scenarios.variants) * len(scenarios.seeds)
     lines = [
-        f"{found['scenario']}: no faults",
+        f"{scenarios.name}: no faults",
         f"seeds {seeds}; {runs} run{'s' if runs > 1 else ''} in all",
     ]
-    first: list[list[str]] = []
-    for variant in found["variants"]:
-        blocks = list(_blocks(variant))
-        differing = [block for block in blocks if block not in first]
-        if variant["other_settings"]:
-            differing.append([f"  other settings of {', '.join(variant['other_settings'])}"])
-        name = f"variant {variant['variant']}" if variant["variant"] else "no variants"
+    first: dict[str, Block] = {}
+    for variant in scenarios.variants:
+        blocks = {block.title: block for block in _blocks(variant)}
+        found = [block.unlike(first.get(title)) for title, block in blocks.items()]
+        differing = [block for block in found if block is not None]
+        gone = [title for title in first if title not in blocks]
+        name = f"variant {variant.variant}" if variant.variant else "no variants"
         if first:
-            other = found["variants"][0]["variant"]
-            name += f": as {other}" + (", but" if differing else "")
-        lines.append(name)
-        lines += [line for block in differing for line in block]
+            other = scenarios.variants[0].variant
+            name += f": as {other}" + (", but" if differing or gone else "")
+        lines += [name, *(line for block in differing for line in block.lines())]
+        lines += [f"  no {title}" for title in gone]
         first = first or blocks
-    lines += [f"warning: {warning}" for warning in found["warnings"]]
+    lines += [f"warning: {warning}" for warning in scenarios.warnings]
     return "\n".join(lines)
 
 
-def _unlike(first: Scenario, scenario: Scenario) -> list[str]:
-    """What differs from the first variant and is not shown."""
-    others = [block for block in ("window", "slo", "events") if _differ(first, scenario, block)]
-    specs = scenario.workloads
-    return others + [
-        f"workload {name}" for name, spec in specs.items() if spec != first.workloads.get(name)
-    ]
+def _blocks(scenario: Scenario) -> Iterator[Block]:
+    """The parts of a scenario, from what is measured to who sends requests."""
+    yield _block("window", scenario.window)
+    if scenario.slo is not None:
+        yield _block("slo", scenario.slo)
+    for name, engine in scenario.engines.items():
+        yield _engine_block(name, engine)
+    for name, backend in scenario.backends.items():
+        yield _backend_block(name, backend, scenario.engines[backend.engine])
+        yield _block(f"policy of {name}", backend.policy, backend.policy.kind)
+    for name, pool in scenario.pools.items():
+        yield _pool_block(name, pool, scenario)
+    router = scenario.router
+    for rule in router.rules:
+        yield _block(f"rule {rule.name}", rule, leave=("name",))
+    yield _block("router", router, leave=("rules", "proxy", "policy", "metrics"))
+    yield _block("proxy", router.proxy, leave=("replicas",), more=settings(router.metrics))
+    for budget in router.policy.budgets:
+        yield _block(f"budget {budget.name}", budget, leave=("name",))
+    for name, spec in scenario.workloads.items():
+        yield _block(f"workload {name}", spec, spec.kind)
+    for index, event in enumerate(scenario.events):
+        yield _block(f"event {index}", event, event.kind)
 
 
-def _differ(first: Scenario, scenario: Scenario, block: str) -> bool:
-    return bool(getattr(first, block) != getattr(scenario, block))
+def _block(
+    title: str,
+    spec: BaseModel,
+    kind: str = "",
+    leave: tuple[str, ...] = (),
+    more: Iterable[Value] = (),
+) -> Block:
+    """All settings of ``spec`` but its kind and what is to ``leave`` out; ``more`` after them."""
+    facts: dict[str, dict[str, str]] = {origin: {} for origin in ORIGINS}
+    for each in (*settings(spec), *more):
+        if each.path[0] in ("kind", *leave):
+            continue
+        key = ".".join(map(str, each.path))
+        facts["given" if each.given else "default"][key] = in_words(each.value, each.scale)
+    return Block(title, kind, facts)
+
+
+def _engine_block(name: str, engine: Engine) -> Block:
+    """Its settings, and what follows from them for a pod."""
+    block = _block(f"engine {name}", engine, engine.kind, leave=("stepTime",))
+    derived = block.facts["derived"]
+    stored, limit = weight_dtype(engine), getattr(engine, "model_tokens", None)
+    if engine.weight_dtype is None and stored is not None:
+        derived["weightDtype"] = stored
+    if limit is not None and "maxModelLen" not in block.facts["given"]:
+        derived["maxModelLen"] = in_words(limit)
+    if engine.kv_derived:
+        derived["KV cache"] = f"{engine.kv_tokens():,} tokens per pod"
+    step_time = sourced_step_time(engine)
+    cost = {**step_time.coefficients.model_dump(exclude_defaults=True)}
+    pairs = ", ".join(f"{key} {_shown(value)}" for key, value in cost.items())
+    block.notes["stepTime"] = f"{pairs} (ms, {step_time.origin})"
+    if (taken := footprint(engine)) is not None:
+        block.notes["memory"] = _memory_line(taken)
+    room = engine.concurrency()
+    if room is not None:
+        block.notes["room"] = _concurrency_line(asdict(room) | _rates(room))
+    return block
+
+
+def _backend_block(name: str, backend: Backend, engine: Engine) -> Block:
+    block = _block(f"backend {name}", backend, leave=("policy", "balancing"))
+    origin = "derived" if engine.kv_derived else "given"
+    block.notes["pods"] = (
+        f"{backend.replicas} x {backend.engine}, {engine.kv_tokens():,} KV tokens per pod "
+        f"({origin})"
+    )
+    return block
+
+
+def _pool_block(name: str, pool: Pool, scenario: Scenario) -> Block:
+    block = _block(f"pool {name}", pool, pool.kind)
+    for member, times in _pool(scenario, pool)["members"].items():
+        block.notes[member] = _loading(times)
+    return block
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """``text`` over as many lines as it takes, with its label before the first."""
+    indent = f"    {label:<{LABEL}}" if len(label) < LABEL else f"    {label}: "
+    hanging = " " * (4 + LABEL)
+    lines = wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def _variant(scenario: Scenario) -> dict[str, Any]:
@@ -76,7 +204,7 @@ def _variant(scenario: Scenario) -> dict[str, Any]:
     for name, backend in scenario.backends.items():
         engine = scenario.engines[backend.engine]
         backends[name] = {
-            "policy": backend.policy.kind,
+            "policy": _dumped(backend.policy),
             "replicas": backend.replicas,
             "kv_tokens_per_pod": engine.kv_tokens(),
             "kv_derived": engine.kv_derived,
@@ -91,8 +219,10 @@ def _variant(scenario: Scenario) -> dict[str, Any]:
         "rules": {rule.name: _rule(rule) for rule in scenario.router.rules},
         "default_route": scenario.router.default_route,
         "proxy": _proxy(scenario.router),
-        "workloads": {name: spec.kind for name, spec in scenario.workloads.items()},
-        "events": len(scenario.events),
+        "workloads": {name: _dumped(spec) for name, spec in scenario.workloads.items()},
+        "window": _dumped(scenario.window),
+        "slo": None if scenario.slo is None else _dumped(scenario.slo),
+        "events": [_dumped(event) for event in scenario.events],
     }
 
 
@@ -125,32 +255,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return rule.model_dump(by_alias=True, exclude={"name"}, exclude_defaults=True)
 
 
-def _blocks(variant: dict[str, Any]) -> Iterator[list[str]]:
-    """The lines of each backend, pool, rule and workload."""
-    for name, backend in variant["backends"].items():
-        origin = "derived" if backend["kv_derived"] else "given"
-        said = (
-            f"  backend {name}: {backend['replicas']} x {backend['policy']}, "
-            f"{backend['kv_tokens_per_pod']:,} KV tokens per pod ({origin})"
-        )
-        room = backend["maximum_concurrency"]
-        concurrency = [] if room is None else [_concurrency_line(room)]
-        taken = backend["memory"]
-        memory = [] if taken is None else [_memory_line(Footprint(**taken))]
-        yield [said, *memory, *concurrency, *_engine_lines(backend["engine"])]
-    for name, pool in variant["pools"].items():
-        members = [f"    {member}: {_loading(times)}" for member, times in pool["members"].items()]
-        settings = {key: value for key, value in pool["settings"].items() if key != "kind"}
-        yield [f"  pool {name}: {pool['settings']['kind']}", *members, *_wrapped(_pairs(settings))]
-    for name, rule in variant["rules"].items():
-        yield [line.removeprefix("  ") for line in _wrapped(f"rule {name}: {_pairs(rule)}")]
-    yield [line.removeprefix("  ") for line in _wrapped(f"proxy: {_pairs(variant['proxy'])}")]
-    if variant["default_route"] is not None:
-        yield [f"  default route: {variant['default_route']}"]
-    for name, kind in variant["workloads"].items():
-        yield [f"  workload {name}: {kind}"]
-    if variant["events"]:
-        yield [f"  events: {variant['events']}"]
+def _dumped(spec: BaseModel) -> dict[str, Any]:
+    return spec.model_dump(mode="json", by_alias=True)
 
 
 def _loading(times: dict[str, Any]) -> str:
@@ -175,20 +281,24 @@ def _memory(engine: Engine) -> dict[str, float | None] | None:
 def _memory_line(found: Footprint) -> str:
     usable = found.usable_bytes
     there = "" if usable is None else f", of {gib(usable)}"
-    return f"    memory per pod: {taken_in_words(found)}{there}"
+    return f"{taken_in_words(found)}{there} per pod"
 
 
 def _concurrency(engine: Engine) -> dict[str, float] | None:
     room = engine.concurrency()
     if room is None:
         return None
-    return asdict(room) | {"sequences": room.sequences, "ratio": room.ratio}
+    return asdict(room) | _rates(room)
+
+
+def _rates(room: Concurrency) -> dict[str, float]:
+    return {"sequences": room.sequences, "ratio": room.ratio}
 
 
 def _concurrency_line(room: dict[str, float]) -> str:
     sequences = f"{room['sequences']:,} sequence{'' if room['sequences'] == 1 else 's'}"
     return (
-        f"    maximum concurrency {sequences} of {room['sequence_tokens']:,} tokens: each takes "
+        f"maximum concurrency {sequences} of {room['sequence_tokens']:,} tokens: each takes "
         f"{room['blocks_per_sequence']:,} of {room['kv_blocks_per_pod']:,} KV blocks, "
         f"ratio {room['ratio']:.2f}"
     )
@@ -202,21 +312,6 @@ def _engine(engine: Engine) -> dict[str, Any]:
         settings["weightDtype"] = stored
     coefficients = step_time.coefficients.model_dump(exclude_defaults=True)
     return settings | {"stepTime": coefficients, "stepTimeFrom": step_time.origin}
-
-
-def _engine_lines(engine: dict[str, Any]) -> list[str]:
-    settings = {key: value for key, value in engine.items() if key not in STEP_TIME}
-    found = (_pairs(settings), f"stepTime ({engine['stepTimeFrom']}): {_pairs(engine['stepTime'])}")
-    return [line for text in found for line in _wrapped(text)]
-
-
-def _wrapped(text: str) -> list[str]:
-    lines = wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-    return [f"    {line.replace(NO_BREAK, ' ')}" for line in lines]
-
-
-def _pairs(values: dict[str, Any]) -> str:
-    return ", ".join(f"{key}{NO_BREAK}{_shown(value)}" for key, value in values.items())
 
 
 def _shown(value: Any) -> str:

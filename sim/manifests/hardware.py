@@ -9,6 +9,7 @@ from sim.manifests import names
 from sim.manifests.engine import Engine, Given, Setting, WithoutGpu
 from sim.manifests.objects import MODEL, Object
 from sim.scenario import catalog
+from sim.scenario.gpu import GIB
 
 MAX_GPUS: Final = 64
 
@@ -19,7 +20,7 @@ SAME_SIZE: Final = 1.1
 """Cards sold with the same memory report up to so much more than each other."""
 
 LEAST_TOKENS: Final = 8192
-WORKSPACE: Final = 4 * catalog.GIB
+WORKSPACE: Final = 4 * GIB
 SHARE_FOR_USE: Final = 0.9
 
 _UNITS: Final = {"Gi": 2.0**30, "G": 1e9, "Mi": 2.0**20, "M": 1e6}

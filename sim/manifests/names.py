@@ -46,8 +46,12 @@ def nearest_model(texts: Sequence[str]) -> str:
         size = _SIZE.search(text.lower())
         if size is None or not float(size[1]):
             continue
-        alike = [name for name, each in known.items() if (each.experts is None) == (not size[2])]
-        return min(alike, key=lambda name: abs(log(known[name].parameters / float(size[1]))))
+        sizes = {
+            name: each.parameters
+            for name, each in known.items()
+            if each.parameters is not None and (each.experts is None) == (not size[2])
+        }
+        return min(sizes, key=lambda name: abs(log(sizes[name] / float(size[1]))))
     return ANY_MODEL
 
 

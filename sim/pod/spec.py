@@ -10,6 +10,7 @@ from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
 from sim.scenario.engine import Concurrency, Engine
 from sim.scenario.fields import STARVED, PositiveTokens, Probability, whole
+from sim.scenario.gpu import Gpu
 from sim.scenario.rules import Problem, rule
 
 ESTIMATE: Final = (
@@ -70,8 +71,9 @@ class Vllm(Engine):
     )
     max_model_len: PositiveTokens | None = Field(
         default=None,
-        description="Longest sequence, prompt and output together; longer prompts "
-        "are refused. No limit but the KV cache when missing.",
+        description="Longest sequence, prompt and output together; longer prompts are refused. "
+        "When missing, as with vLLM, the model's own (max_position_embeddings); without a model of "
+        "the catalogue no limit but the KV cache.",
     )
     reserve_full_prompt: bool = Field(
         default=True, description="A request is admitted only when its whole prompt fits."
@@ -143,7 +145,7 @@ class Vllm(Engine):
     @rule
     def _has_experts_to_share(self) -> Iterator[Problem]:
         if self.enable_expert_parallel and self._has_experts is False:
-            message = f"{self.model} is a dense model: it has no experts to share"
+            message = f"{self.model_name} is a dense model: it has no experts to share"
             yield "enableExpertParallel", message
 
     @rule
@@ -165,7 +167,8 @@ class Vllm(Engine):
         if self.prefix_retention == "prompt-tail" and not self.state_blocks:
             message = (
                 "prompt-tail keeps states of recurrent layers, and the catalogue knows none of "
-                f"{self.model or 'the model'}: use every-block, or give the stateBlocks they take"
+                f"{self.model_name or 'the model'}: use every-block, or give the stateBlocks they "
+                "take"
             )
             yield "prefixRetention", message
 
@@ -189,7 +192,7 @@ class Vllm(Engine):
     @property
     def _has_experts(self) -> bool | None:
         """Whether the model is a mixture of experts; None when the catalogue does not know it."""
-        known = None if self.model is None else catalog.models().get(self.model)
+        known = catalog.model(self.model)
         return None if known is None else known.experts is not None
 
     @property
@@ -228,12 +231,28 @@ class Vllm(Engine):
         )
         return [Fault("engine", 0, 0, "maxModelLen", message)]
 
+    @property
+    def model_tokens(self) -> int | None:
+        """The longest sequence: ``maxModelLen``, or the model's own context; None for no limit.
+
+        As vLLM's ``--max-model-len``, whose default is ``max_position_embeddings``.
+        """
+        known = catalog.model(self.model)
+        return self.max_model_len or (None if known is None else known.context)
+
     def concurrency(self) -> Concurrency | None:
-        """With ``maxModelLen``: whole blocks for a sequence of that length, and its state."""
-        if self.max_model_len is None:
+        """Whole blocks for a sequence of the greatest length that the model has, and its state."""
+        if self.model_tokens is None:
             return None
-        blocks = -(-self.max_model_len // self.block_size) + self.state_blocks
-        return Concurrency(self.max_model_len, blocks, kv_blocks(self))
+        blocks = -(-self.model_tokens // self.block_size) + self.state_blocks
+        return Concurrency(self.model_tokens, blocks, kv_blocks(self))
+
+    def most_tokens(self) -> tuple[int, str]:
+        """The longest prompt that a pod serves, and what it is limited by."""
+        pod_tokens = (kv_blocks(self) - self.state_blocks) * self.block_size
+        if self.model_tokens is None or pod_tokens < self.model_tokens:
+            return pod_tokens, "the KV cache"
+        return self.model_tokens, "maxModelLen" if self.max_model_len else "the model's context"
 
 
 def kv_blocks(spec: Vllm) -> int:
@@ -252,14 +271,14 @@ def kv_blocks(spec: Vllm) -> int:
     return blocks
 
 
-def _default_tokens(gpu: str | None) -> int:
-    known = catalog.gpus().get(gpu) if gpu is not None else None
+def _default_tokens(gpu: str | Gpu | None) -> int:
+    known = catalog.gpu(gpu)
     return 8192 if known is None else known.max_num_batched_tokens
 
 
 def _default_block_size(data: dict[str, Any]) -> int:
     """vLLM's for hybrid models: attention's page grows, by 16 tokens, to that of the state."""
-    known = catalog.models().get(data["model"]) if data["model"] is not None else None
+    known = catalog.model(data["model"])
     if known is None or known.recurrent is None or data["prefix_retention"] == "every-block":
         return 16
     token_bytes = known.kv_bytes_per_token(data["kv_cache_dtype"]) / known.attention_layers
@@ -267,7 +286,7 @@ def _default_block_size(data: dict[str, Any]) -> int:
 
 
 def _default_state_blocks(data: dict[str, Any]) -> int:
-    known = catalog.models().get(data["model"]) if data["model"] is not None else None
+    known = catalog.model(data["model"])
     if known is None or data["prefix_retention"] == "every-block":
         return 0
     token_bytes = known.kv_bytes_per_token(data["kv_cache_dtype"], data["tensor_parallel"])
@@ -275,6 +294,6 @@ def _default_state_blocks(data: dict[str, Any]) -> int:
     return math.ceil(blocks)
 
 
-def _default_sequences(gpu: str | None) -> int:
-    known = catalog.gpus().get(gpu) if gpu is not None else None
+def _default_sequences(gpu: str | Gpu | None) -> int:
+    known = catalog.gpu(gpu)
     return 256 if known is None else known.max_num_seqs

@@ -37,7 +37,7 @@ class VllmPod(Pod):
 def intake(engine: Vllm) -> Intake:
     """Lengths end at the model limit, or where the next token would need more than all blocks."""
     pod_tokens = (kv_blocks(engine) - engine.state_blocks) * engine.block_size
-    model_tokens = engine.max_model_len or pod_tokens + 1
+    model_tokens = engine.model_tokens or pod_tokens + 1
     return Intake(
         longest_prompt=min(model_tokens, pod_tokens),
         # The last token of a sequence is never fed back: it needs no KV.

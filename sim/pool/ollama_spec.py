@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.catalog import GIB
 from sim.scenario.engine import Engine
 from sim.scenario.fields import (
     Duration,
@@ -19,6 +18,7 @@ from sim.scenario.fields import (
     whole,
 )
 from sim.scenario.footprint import resident_bytes
+from sim.scenario.gpu import GIB
 from sim.scenario.pool import Pool, strangers
 from sim.scenario.rules import Problem, known, rule
 from sim.scenario.swap import Member

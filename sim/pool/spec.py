@@ -147,7 +147,9 @@ class ExclusiveSlot(Pool):
         description="Whether the former resident is loaded again when a swap has left the slot "
         "cold.",
     )
-    compat: Compat = Compat()
+    compat: Compat = Field(
+        default=Compat(), description="Behaviour of versions that have been mended since."
+    )
 
     @property
     def exclusive(self) -> bool:

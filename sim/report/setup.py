@@ -156,13 +156,18 @@ def _backends(scenario: Mapping[str, Any]) -> Iterator[Line]:
 def _engine(engine: Mapping[str, Any]) -> str:
     """Its kind, model and GPUs, as far as they are named."""
     cards = engine.get("tensorParallel") or 1
-    gpu = engine.get("gpu")
+    gpu = _called(engine.get("gpu"))
     parts = (
         engine["kind"],
-        engine.get("model"),
+        _called(engine.get("model")),
         gpu and (f"{cards} × {gpu}" if cards > 1 else gpu),
     )
     return ", ".join(str(part) for part in parts if part)
+
+
+def _called(hardware: Any) -> Any:
+    """The name of a GPU or a model, also of one whose data the scenario has."""
+    return hardware["name"] if isinstance(hardware, Mapping) else hardware
 
 
 def _pools(scenario: Mapping[str, Any]) -> Iterator[Line]:

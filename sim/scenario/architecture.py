@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from sim.scenario.dtypes import KV_BYTES, WEIGHT_FORMATS, Extent, KvDtype, WeightDtype
-from sim.scenario.fields import Model, Text, real, whole
+from sim.scenario.fields import HubName, Model, Text, real, whole
 from sim.scenario.rules import Problem, rule
 
 BF16_BYTES: Final = 2.0
@@ -41,9 +41,9 @@ class Experts(Model):
 class Recurrent(Model):
     """The layers without attention: gated delta rule, with a short convolution before it."""
 
-    key_heads: Dimension
-    value_heads: Dimension
-    head_dim: Dimension
+    key_heads: Dimension = Field(description="Heads of queries and keys.")
+    value_heads: Dimension = Field(description="Heads of values, each with a state.")
+    head_dim: Dimension = Field(description="Width of a head.")
     convolution: Dimension = Field(description="Taps of the convolution.")
 
     @property
@@ -66,7 +66,8 @@ class Recurrent(Model):
 class Architecture(Model):
     """A decoder: its dimensions as in its config.json."""
 
-    layers: Dimension
+    name: HubName = Field(default="own-model", description="What requests may ask for.")
+    layers: Dimension = Field(description="Decoder layers (num_hidden_layers).")
     full_attention: Dimension = Field(
         default_factory=lambda data: data["layers"],
         description="Layers that attend to the whole context.",
@@ -74,10 +75,10 @@ class Architecture(Model):
     window: Annotated[int, whole(0, 10**7)] = Field(
         default=0, description="Tokens that the other layers attend to, if they attend."
     )
-    hidden: Dimension
-    heads: Dimension = Field(description="Query heads.")
-    kv_heads: Dimension
-    head_dim: Dimension
+    hidden: Dimension = Field(description="Width of the model (hidden_size).")
+    heads: Dimension = Field(description="Query heads (num_attention_heads).")
+    kv_heads: Dimension = Field(description="Heads of keys and values (num_key_value_heads).")
+    head_dim: Dimension = Field(description="Width of a head.")
     gated_attention: bool = Field(
         default=False, description="Whether a gate as wide as the queries follows the attention."
     )
@@ -87,17 +88,26 @@ class Architecture(Model):
     gated_feed_forward: bool = Field(
         default=True, description="Whether it has three matrices (SwiGLU), not two."
     )
-    experts: Experts | None = None
-    recurrent: Recurrent | None = None
-    vocabulary: Dimension
+    experts: Experts | None = Field(
+        default=None, description="Of a mixture of experts, instead of feedForward."
+    )
+    recurrent: Recurrent | None = Field(
+        default=None, description="The layers without attention, if there are any."
+    )
+    vocabulary: Dimension = Field(description="Tokens of the vocabulary (vocab_size).")
     tied_embeddings: bool = Field(
         default=False, description="Whether the output head is the embedding."
     )
     weight_dtype: WeightDtype = Field(default="bf16", description="Of the published weights.")
-    parameters: Annotated[float, real(0.0, 1e5)] = Field(
-        description="As published, in 1e9; podsim counts for itself."
+    context: Dimension | None = Field(
+        default=None,
+        description="Longest sequence in tokens (max_position_embeddings); not limited when "
+        "missing.",
     )
-    source: Text = Field(description="Where the numbers are from.")
+    parameters: Annotated[float, real(0.0, 1e5)] | None = Field(
+        default=None, description="As published, in 1e9; podsim counts for itself."
+    )
+    source: Text = Field(default="", description="Where the numbers are from.")
 
     @rule
     def _feeds_forward_in_one_way(self) -> Iterator[Problem]:

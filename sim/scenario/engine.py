@@ -1,6 +1,6 @@
 """What is common to all kinds of engines: hardware, model, step time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Final, TypeAlias
@@ -9,17 +9,20 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from sim.errors import Fault
+from sim.scenario.architecture import Architecture
 from sim.scenario.dtypes import WEIGHT_FORMATS, KvDtype, WeightDtype, weight_format
 from sim.scenario.fields import (
     Bytes,
     DottedName,
     Duration,
+    HubName,
     Model,
     PositiveTokens,
     describe,
     real,
     whole,
 )
+from sim.scenario.gpu import Gpu
 from sim.scenario.rules import Problem, rule
 
 MAX_TENSOR_PARALLEL: Final = 64
@@ -117,6 +120,22 @@ StepTimeForms: TypeAlias = Annotated[
 """Coefficients, or the name of a preset that has them."""
 
 
+def _form_of_hardware(value: Any) -> str:
+    return "data" if isinstance(value, Mapping | Model) else "name"
+
+
+GpuForms: TypeAlias = Annotated[
+    Annotated[Gpu, Tag("data")] | Annotated[HubName, Tag("name")], Discriminator(_form_of_hardware)
+]
+"""A data sheet, or the name of a GPU."""
+
+ModelForms: TypeAlias = Annotated[
+    Annotated[Architecture, Tag("data")] | Annotated[HubName, Tag("name")],
+    Discriminator(_form_of_hardware),
+]
+"""Dimensions, or the name of a model."""
+
+
 def _format(value: Any) -> Any:
     """Refuse the name of a format that podsim has otherwise, or one like it, with what to write."""
     found = weight_format(value) if isinstance(value, str) else None
@@ -152,13 +171,16 @@ class Engine(Model):
         description="Coefficients of the cost of a step, or the name of a preset "
         "(`podsim list engines`); derived from the data sheets of gpu and model when missing.",
     )
-    model: DottedName | None = Field(
+    model: ModelForms | None = Field(
         default=None,
-        description="A model of the catalogue (`podsim list models`); where the KV capacity is "
-        "given any name, which is the one that requests may ask for.",
+        description="A model of the catalogue (`podsim list models`), as it or a model hub writes "
+        "it; the path of a config.json, relative to the scenario; or the keys of one. Where the "
+        "KV capacity is given any name, which is the one that requests may ask for.",
     )
-    gpu: DottedName | None = Field(
-        default=None, description="A GPU of the catalogue (`podsim list gpus`)."
+    gpu: GpuForms | None = Field(
+        default=None,
+        description="A GPU of the catalogue (`podsim list gpus`), as it or a driver writes it; or "
+        "the data sheet of another one.",
     )
     tensor_parallel: Annotated[int, whole(1, MAX_TENSOR_PARALLEL)] = Field(
         default=1, description="GPUs per pod."
@@ -188,6 +210,16 @@ class Engine(Model):
     def _takes_a_known_time(self) -> Iterator[Problem]:
         if not self.gives("step_time") and not self.gives("gpu", "model"):
             yield "", "the step time is unknown: give stepTime, or both gpu and model"
+
+    @property
+    def model_name(self) -> str | None:
+        """What requests may ask for: the name of the model as it is written."""
+        return self.model.name if isinstance(self.model, Architecture) else self.model
+
+    @property
+    def gpu_name(self) -> str | None:
+        """What the GPU is called, if one is given."""
+        return self.gpu.name if isinstance(self.gpu, Gpu) else self.gpu
 
     def kv_tokens(self) -> int:
         """Tokens of KV that one pod holds.

@@ -277,11 +277,13 @@ Probability: TypeAlias = Annotated[float, real(0.0, 1.0)]
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
 DOTTED_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9.-]*$"
+HUB_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/()+ -]*$"
 HEADER_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 
 PATTERNS_IN_WORDS: Final[Mapping[str, str]] = {
     NAME_PATTERN: "letters, digits and hyphens, a letter or a digit first",
     DOTTED_PATTERN: "letters, digits, dots and hyphens, a letter or a digit first",
+    HUB_PATTERN: "a name such as h100 or Qwen/Qwen3-8B, a letter or a digit first",
     HEADER_PATTERN: "the name of a header such as x-team, without spaces and colons",
 }
 
@@ -294,6 +296,9 @@ DottedName: TypeAlias = Annotated[
     str, StringConstraints(pattern=DOTTED_PATTERN, max_length=MAX_NAME)
 ]
 """As ``Name``, dots allowed: for what is never part of a path, such as models and variants."""
+
+HubName: TypeAlias = Annotated[str, StringConstraints(pattern=HUB_PATTERN, max_length=200)]
+"""A GPU or a model, also as drivers and model hubs write it: ``meta-llama/Llama-3.1-8B``."""
 
 HeaderName: TypeAlias = Annotated[str, StringConstraints(pattern=HEADER_PATTERN, max_length=200)]
 """A header of HTTP; capital letters do not count."""

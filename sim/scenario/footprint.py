@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
-from sim.scenario.catalog import GIB
 from sim.scenario.engine import Engine
+from sim.scenario.gpu import GIB
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,11 @@ def taken_in_words(found: Footprint) -> str:
 
 def memory_in_words(engine: Engine, usable: bool = False) -> str:
     """The memory of a pod whose ``gpu`` is in the catalogue: ``0.92 x 2 x 23.5 GiB``."""
-    assert engine.gpu is not None
+    sheet = catalog.gpu(engine.gpu)
+    assert sheet is not None
     share = f"{engine.gpu_memory_utilization:g} x " if usable else ""
     gpus = f"{engine.tensor_parallel} x " if engine.tensor_parallel > 1 else ""
-    return f"{share}{gpus}{gib(catalog.gpus()[engine.gpu].memory)} of {engine.gpu}"
+    return f"{share}{gpus}{gib(sheet.memory)} of {engine.gpu_name}"
 
 
 def gib(size_bytes: float) -> str:
@@ -103,7 +104,7 @@ def gib(size_bytes: float) -> str:
 
 
 def _memory_bytes(engine: Engine) -> float | None:
-    known = None if engine.gpu is None else catalog.gpus().get(engine.gpu)
+    known = catalog.gpu(engine.gpu)
     return None if known is None else engine.tensor_parallel * known.memory
 
 
@@ -113,11 +114,11 @@ def _usable_bytes(engine: Engine) -> float | None:
 
 
 def _knows_weights(engine: Engine) -> bool:
-    return engine.weights is not None or engine.model in catalog.models()
+    return engine.weights is not None or catalog.model(engine.model) is not None
 
 
 def _kv_token_bytes(engine: Engine) -> float | None:
-    if engine.kv_token_bytes is not None or engine.model not in catalog.models():
+    model = catalog.model(engine.model)
+    if engine.kv_token_bytes is not None or model is None:
         return engine.kv_token_bytes
-    model = catalog.models()[engine.model]
     return model.kv_bytes_per_token(engine.kv_cache_dtype, engine.tensor_parallel)

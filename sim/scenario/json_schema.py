@@ -67,6 +67,8 @@ def json_schema(registry: Registry | None = None) -> Schema:
     del definitions[some_kind.rpartition("/")[2]]
     properties["engines"]["additionalProperties"]["anyOf"] = _references(engines, references)
     del properties["variant"]
+    for definition in definitions.values():
+        _say_of_the_kind(definition)
     properties["variants"] = _variants()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -74,6 +76,14 @@ def json_schema(registry: Registry | None = None) -> Schema:
         "title": "podsim scenario",
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _say_of_the_kind(definition: Schema) -> None:
+    """The key ``kind`` says what the block is, in the first words of its class."""
+    kind = definition.get("properties", {}).get("kind")
+    if kind is not None and "const" in kind:
+        about = definition.get("description", "").partition("\n\n")[0]
+        kind["description"] = " ".join(about.split())
 
 
 def _complete_backend(definitions: dict[str, Schema], references: Any, registry: Registry) -> None:

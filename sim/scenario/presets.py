@@ -8,12 +8,15 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from sim.errors import Fault, ScenarioError
-from sim.scenario.catalog import gpus, models, read, unknown, unknown_names
+from sim.scenario import catalog
+from sim.scenario.catalog import read, unknown_names
 from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.engine import Engine, StepTime
 from sim.scenario.fields import DottedName, Model, Text
+from sim.scenario.gpu import Gpu
 from sim.scenario.roofline import Machine, UnknownAllReduceError, derive
 from sim.scenario.rules import Unusable, known
+from sim.scenario.suggest import suggestion
 
 Origin = Literal["given", "preset", "derived"]
 
@@ -63,29 +66,31 @@ def sourced_step_time(engine: Engine) -> SourcedStepTime:
         return SourcedStepTime(engine.step_time, "given")
     if engine.step_time is None:
         return SourcedStepTime(_derived(engine), "derived")
-    faults = unknown("stepTime", engine.step_time, presets(), WHERE_LISTED)
-    if not faults:
-        preset = presets()[engine.step_time]
-        faults = _contradictions(engine, engine.step_time, preset)
-        if not faults:
-            return SourcedStepTime(preset.step_time, "preset")
-    raise ScenarioError(faults)
+    preset = presets().get(engine.step_time)
+    if preset is None:
+        message = suggestion(engine.step_time, presets(), WHERE_LISTED)
+        message = f"unknown stepTime {engine.step_time!r}{message}"
+        raise ScenarioError([Fault("engine", 0, 0, "stepTime", message)])
+    if faults := _contradictions(engine, engine.step_time, preset):
+        raise ScenarioError(faults)
+    return SourcedStepTime(preset.step_time, "preset")
 
 
 def _derived(engine: Engine) -> StepTime:
     if faults := unknown_names(engine):
         raise ScenarioError(faults)
-    if engine.gpu is None or engine.model is None:
+    model, gpu = catalog.model(engine.model), catalog.gpu(engine.gpu)
+    if gpu is None or model is None or not gpu.is_whole:
         raise Unusable
-    model, gpu = models()[engine.model], gpus()[engine.gpu]
     dtype = engine.weight_dtype or model.weight_dtype
     machine = Machine(gpu, engine.tensor_parallel, dtype, engine.kv_cache_dtype)
     try:
         return derive(model, machine)
     except UnknownAllReduceError:
+        otherwise = ", or its allReduce" if isinstance(engine.gpu, Gpu) else ""
         message = (
-            f"nothing is known of an all-reduce between {engine.tensor_parallel} {engine.gpu}, "
-            "which the step time takes in: give stepTime"
+            f"nothing is known of an all-reduce between {engine.tensor_parallel} "
+            f"{engine.gpu_name}, which the step time takes in: give stepTime{otherwise}"
         )
         raise ScenarioError([Fault("engine", 0, 0, "tensorParallel", message)]) from None
 
@@ -94,7 +99,7 @@ def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
     """What the engine says otherwise than its preset; generations of one size are one model."""
     settings: list[tuple[str, Callable[[Engine], Any], Any]] = [
         ("model", lambda each: _model(each, preset), preset.model),
-        ("gpu", lambda each: each.gpu, preset.gpu),
+        ("gpu", lambda each: _gpu(each, preset), preset.gpu),
         ("tensorParallel", lambda each: each.tensor_parallel, preset.tensor_parallel),
         ("weightDtype", weight_dtype, preset.weight_dtype),
         ("kvCacheDtype", lambda each: each.kv_cache_dtype, preset.kv_cache_dtype),
@@ -110,13 +115,19 @@ def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
 
 
 def _model(engine: Engine, preset: Preset) -> str | None:
-    """The model of ``engine``, by the name that the preset has for it."""
-    same = models().get(engine.model or "") == models()[preset.model]
-    return preset.model if same else engine.model
+    """The model of ``engine``, by the name that the preset has for it; its format aside."""
+    given, named = catalog.model(engine.model), catalog.models()[preset.model]
+    published = {"weight_dtype": named.weight_dtype}
+    same = given is not None and given.model_copy(update=published) == named
+    return preset.model if same else engine.model_name
+
+
+def _gpu(engine: Engine, preset: Preset) -> str | None:
+    same = catalog.gpu(engine.gpu) == catalog.gpus()[preset.gpu]
+    return preset.gpu if same else engine.gpu_name
 
 
 def weight_dtype(engine: Engine) -> WeightDtype | None:
-    """The format of the weights: as given, or that of the catalogue's model; None if unknown."""
-    if engine.weight_dtype is not None or engine.model not in models():
-        return engine.weight_dtype
-    return models()[engine.model].weight_dtype
+    """The format of the weights: as given, or that of the model as published; None if unknown."""
+    model = catalog.model(engine.model)
+    return model.weight_dtype if model and engine.weight_dtype is None else engine.weight_dtype

@@ -44,5 +44,5 @@ def models_served(scenario: Scenario) -> tuple[str, ...]:
         return ()
     # A backend with faults stands in without an engine: then any name will do as well.
     engines = [scenario.engines.get(scenario.backends[name].engine) for name in reachable(scenario)]
-    models = [engine and engine.model for engine in engines]
+    models = [engine and engine.model_name for engine in engines]
     return () if None in models else tuple(dict.fromkeys(str(model) for model in models))

@@ -13,9 +13,9 @@ from math import ceil
 from typing import Final
 
 from sim.scenario.architecture import Architecture
-from sim.scenario.catalog import MESSAGES_BYTES, Gpu
 from sim.scenario.dtypes import WEIGHT_FORMATS, Arithmetic, KvDtype, WeightDtype
 from sim.scenario.engine import Curve, StepTime
+from sim.scenario.gpu import MESSAGES_BYTES, Gpu
 
 ALL_REDUCES_PER_LAYER: Final = 2
 ACTIVATION_BYTES: Final = 2.0

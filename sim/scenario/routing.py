@@ -51,7 +51,7 @@ class Match(Model):
 class Rule(Model):
     """Which backends serve which requests; of the rules that match the first one counts."""
 
-    name: Name
+    name: Name = Field(description="Names the rule in results and budgets.")
     match: Match = Field(default=Match(), description="Every request when missing.")
     backends: tuple[Name, ...] = Field(
         min_length=1,
@@ -127,7 +127,7 @@ class ProxySettings(Model):
 class Budget(Model):
     """A cap on tokens over a rolling window; what exceeds it is answered 429."""
 
-    name: Name
+    name: Name = Field(description="Names the budget in results.")
     scope: Literal["router", "rule", "team"] = Field(
         description="All requests, those of ruleName, or each value of the header headerKey."
     )
@@ -171,9 +171,11 @@ class Router(Model):
         description="BackendNameMatch sends a request that no rule takes to the backend whose "
         "name is the model that it asks for, if there is one.",
     )
-    proxy: ProxySettings = ProxySettings()
-    policy: RouterPolicy = RouterPolicy()
-    metrics: Metrics = Metrics()
+    proxy: ProxySettings = Field(default=ProxySettings(), description="Settings of the proxy.")
+    policy: RouterPolicy = Field(
+        default=RouterPolicy(), description="Limits that the router enforces."
+    )
+    metrics: Metrics = Field(default=Metrics(), description="How often engines are polled.")
 
     @rule
     def _leads_somewhere(self) -> Iterator[Problem]:

@@ -105,22 +105,32 @@ class Scenario(Model):
 
     name: Name = Field(description="Names the results directory.")
     description: Text = Field(default="", description="What the scenario is for.")
-    window: Window = Window()
+    window: Window = Field(
+        default=Window(), description="What is measured: requests that arrive in it."
+    )
     seeds: tuple[Seed, ...] = Field(
         default=(1,), min_length=1, max_length=10_000, description="One run per seed and variant."
     )
     ring_salt: Text | None = Field(
         default=None, description="Fixes the layout of hash rings; the seed varies it when missing."
     )
-    engines: dict[Name, SerializeAsAny[Engine]] = Field(min_length=1)  # of some kind, once loaded
-    backends: dict[Name, Backend] = Field(min_length=1)
-    router: Router
+    engines: dict[Name, SerializeAsAny[Engine]] = Field(
+        min_length=1, description="Kinds of pods by name: what they run on, serve and cost."
+    )  # of some kind, once loaded
+    backends: dict[Name, Backend] = Field(
+        min_length=1, description="Sets of equal pods by name, each behind a placement policy."
+    )
+    router: Router = Field(description="The proxy in front of the backends, and its rules.")
     pools: dict[Name, Any] = Field(
         default={}, description="Backends that take turns on one GPU."
     )  # spec models of the pools once loaded
-    workloads: dict[Name, Any] = Field(min_length=1)  # spec models of the workloads once loaded
+    workloads: dict[Name, Any] = Field(
+        min_length=1, description="Who sends requests, by name."
+    )  # spec models of the workloads once loaded
     events: tuple[Event, ...] = Field(default=(), description="What happens meanwhile.")
-    slo: Slo | None = None
+    slo: Slo | None = Field(
+        default=None, description="Service objectives; no share of requests attains them without."
+    )
     variant: str = ""  # set by the loader
 
     @rule

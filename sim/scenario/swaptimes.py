@@ -23,7 +23,6 @@ from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
 from sim.scenario.engine import Engine
 from sim.scenario.rules import Unusable, known
-from sim.scenario.suggest import suggestion
 from sim.scenario.swap import METHODS, Member, Swap
 
 LINK_REACHED: Final = 0.7
@@ -139,7 +138,7 @@ def _copying(swap: Swap, engine: Engine) -> float:
 
 def _link(engine: Engine) -> float:
     """Bytes per second between host memory and one GPU; infinite when nobody says."""
-    known = catalog.gpus().get(engine.gpu) if engine.gpu is not None else None
+    known = catalog.gpu(engine.gpu)
     return inf if known is None or known.host_link is None else LINK_REACHED * known.host_link
 
 
@@ -156,11 +155,9 @@ def _foreign_engine(swap: Swap, engine: Engine) -> Iterator[Fault]:
 
 def _unknown_bytes(engine: Engine) -> Iterator[Fault]:
     """Nobody says what the weights are."""
-    if engine.weights is None and engine.model not in catalog.models():
-        why = "the engine has no model"
-        if engine.model is not None:
-            hint = suggestion(engine.model, catalog.models(), "see `podsim list models`", True)
-            why = f"unknown model {engine.model!r}{hint}"
+    if engine.weights is None and catalog.model(engine.model) is None:
+        name = engine.model_name
+        why = "the engine has no model" if name is None else catalog.unknown_model(name)
         message = (
             f"the bytes to load are unknown ({why}): give the engine's weights, such as 54GB, or "
             "load, a time, instead of swap"

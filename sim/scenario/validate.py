@@ -19,7 +19,9 @@ from sim.scenario.balancing import policy_node
 from sim.scenario.doubtful import doubts
 from sim.scenario.engine import Engine
 from sim.scenario.hashing import content_hash
+from sim.scenario.improbable import prompts, units
 from sim.scenario.inputs import Inputs
+from sim.scenario.model_config import dimensions, is_config, read_config
 from sim.scenario.nodes import (
     Mapping,
     Node,
@@ -32,8 +34,12 @@ from sim.scenario.nodes import (
     entries,
     fault,
     find_text,
+    from_python,
     plain,
+    text_of,
+    with_value,
 )
+from sim.scenario.nodes import nearest as nearest_node
 from sim.scenario.pool import Pool
 from sim.scenario.presets import step_time
 from sim.scenario.reach import models_served
@@ -143,6 +149,9 @@ class Validator:
         found.value = None if found.faults else checked.value
         if found.value is not None:
             found.warnings.extend(doubts(found.value, root, self._inputs))
+            inputs = self._inputs.serving(models)
+            for here, message in (*units(found.value, root), *prompts(found.value, inputs)):
+                found.warnings.append(fault(nearest_node(root, here).place, here, message))
         return found
 
     def _section(self, key: str, node: Node, found: Checked[Scenario]) -> Any:
@@ -170,6 +179,10 @@ class Validator:
         return self._known[key][1]
 
     def _engine(self, node: Node, path: Path) -> Checked[Engine]:
+        try:
+            node = self._with_dimensions(node, path)
+        except ScenarioError as error:
+            return Checked(None, list(error.faults))
         checked = self._spec(node, path, self._registry.engines, default=DEFAULT_ENGINE)
         if checked.value is not None:
             engine = checked.value
@@ -181,6 +194,30 @@ class Validator:
             found = checked.value.doubts()
             checked.warnings += [_placed(each, node, path) for each in found]
         return checked
+
+    def _with_dimensions(self, node: Node, path: Path) -> Node:
+        """``node``, an engine, with the dimensions of a model for which a config.json stands.
+
+        Raises ``ScenarioError``; what else is wrong with the engine is told once
+        these faults are mended.
+        """
+        model = child(node, "model")
+        name = text_of(model)
+        if not isinstance(node, Mapping) or model is None:
+            return node
+        if name is not None and name.endswith(".json"):
+            source = str(self._directory / name)
+            try:
+                self.file_hashes[name] = content_hash(self._directory / name)
+            except ScenarioError as error:
+                message = f"{name!r} {error.faults[0].message}; looked in {self._directory}"
+                raise ScenarioError([fault(model.place, (*path, "model"), message)]) from None
+            found = self._inputs.once(read_config, name)
+        elif is_config(written := plain(model)):
+            source, found = model.place.source, dimensions(written, model.place.source)
+        else:
+            return node
+        return with_value(node, ("model",), from_python(found, source), model.place)
 
     def _backend(self, node: Node, path: Path) -> Checked[Backend]:
         if not isinstance(node, Mapping):

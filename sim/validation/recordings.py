@@ -21,7 +21,7 @@ from sim.results import arrow
 from sim.results.arrow import Integers
 from sim.results.result import RunResult
 from sim.runner import run_set
-from sim.scenario.catalog import models
+from sim.scenario import catalog
 from sim.scenario.engine import StepTime
 from sim.scenario.load import ScenarioSet, load
 from sim.stats import Floats
@@ -90,9 +90,10 @@ def tables() -> Iterator[Table]:
 def kernel_step_time(folder: Path, recording: Recording, scenarios: ScenarioSet) -> StepTime:
     """The step time of a recording's engine, from the kernel tables of its machine."""
     (engine,) = scenarios.variants[0].engines.values()
-    assert isinstance(engine, Vllm) and engine.model is not None
+    model = catalog.model(engine.model)
+    assert isinstance(engine, Vllm) and model is not None
     tables = read_tables(folder, recording.kernels, recording.collectives)
-    return fit(tables, models()[engine.model], engine)
+    return fit(tables, model, engine)
 
 
 def with_step_time(scenarios: ScenarioSet, step_time: StepTime) -> ScenarioSet:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from sim.errors import Fault
 from sim.scenario.fields import (
@@ -17,12 +17,16 @@ from sim.scenario.fields import (
     count,
     number,
 )
+from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem, rule
 from sim.workload.client import ClientSpec
 from sim.workload.distributions import Count, Delay
 
 NESTED: Final = ("sharedPrefix", "compaction")
 """Parameters of which a scenario may give a part."""
+
+NOTABLE: Final = 0.01
+"""A smaller share of sessions is the tail of a distribution."""
 
 MAX_TURNS: Final = 10_000
 """Most turns of a session, a turn every minute for a week; a longer drawn one ends there."""
@@ -42,9 +46,13 @@ class SharedPrefix(Model):
 
     model_config = _COMPLETED_FROM_SET
 
-    tokens: Tokens
-    families: FamilyCount
-    zipf: Exponent
+    tokens: Tokens = Field(description="Its length.")
+    families: FamilyCount = Field(
+        description="How many different ones there are; a session has one of them."
+    )
+    zipf: Exponent = Field(
+        description="How unequal they are: family k is as likely as k^-zipf; 0: all alike."
+    )
 
 
 class Compaction(Model):
@@ -52,8 +60,8 @@ class Compaction(Model):
 
     model_config = _COMPLETED_FROM_SET
 
-    threshold: Probability
-    prompt: Count
+    threshold: Probability = Field(description="Share of maxContext that no prompt passes.")
+    prompt: Count = Field(description="Tokens of the prompt that a longer one is rewritten to.")
 
 
 class AgentsSpec(ClientSpec):
@@ -72,25 +80,72 @@ class AgentsSpec(ClientSpec):
     model_config = ConfigDict(json_schema_extra={"required": ["kind", "agents"]})
 
     kind: Literal["agents"]
-    agents: AgentCount
-    set: Literal["A", "B"] = "A"
-    start: Literal["fresh", "mid-session"] = "fresh"
-    ramp: Duration = 30.0
-    sessions_per_agent: SessionCount | None = None
-    reuse_output: bool = True
-    turns: Count
-    fresh_share: Probability
-    fresh_prompt: Count
-    resumed_prompt: Count
-    shared_prefix: SharedPrefix
-    growth: Count
-    output: Count
-    think: Delay
-    think_cap: Duration | None = None
-    max_context: PositiveTokens
-    at_context_limit: Literal["end", "compact"]
-    compaction: Compaction
-    early_edit_share: Probability
+    agents: AgentCount = Field(description="How many agents work at the same time.")
+    set: Literal["A", "B"] = Field(
+        default="A",
+        description="Parameters that are not given: A, as recorded with Claude Code; B, with the "
+        "thinking of people and tools apart, and longer pauses.",
+    )
+    start: Literal["fresh", "mid-session"] = Field(
+        default="fresh",
+        description="Where agents begin: at the first turn of a session, or in the middle of "
+        "one; with cold caches either way.",
+    )
+    ramp: Duration = Field(
+        default=30.0, description="First requests are spread evenly over so long."
+    )
+    sessions_per_agent: SessionCount | None = Field(
+        default=None,
+        description="An agent stops after so many sessions; never when missing, so that "
+        "window.measure must end the run.",
+    )
+    reuse_output: bool = Field(
+        default=True,
+        description="The next prompt of a session begins with the answer as well, so that its KV "
+        "can be found again; false: only with the prompt, as where reasoning is stripped.",
+    )
+    turns: Count = Field(description="Most requests of a session.")
+    fresh_share: Probability = Field(
+        description="Share of the sessions that begin with freshPrompt; the others resume an "
+        "earlier conversation, of which no cache knows.",
+    )
+    fresh_prompt: Count = Field(
+        description="Tokens of the first prompt of a new session, sharedPrefix included."
+    )
+    resumed_prompt: Count = Field(
+        description="Tokens of the first prompt of a resumed session, sharedPrefix included."
+    )
+    shared_prefix: SharedPrefix = Field(
+        description="The tool and system prompt that sessions have in common."
+    )
+    growth: Count = Field(
+        description="Tokens by which a prompt is longer than the one before, what it repeats of "
+        "the answer included.",
+    )
+    output: Count = Field(description="Tokens of an answer.")
+    think: Delay = Field(
+        description="Time from the end of an answer to the next request of the session: tools "
+        "and people.",
+    )
+    think_cap: Duration | None = Field(
+        default=None,
+        description="Longest think; that of the set when missing, none with a think of one's own.",
+    )
+    max_context: PositiveTokens = Field(
+        description="Longest prompt; atContextLimit says what happens beyond."
+    )
+    at_context_limit: Literal["end", "compact"] = Field(
+        description="What happens to a session whose next prompt would be too long: it ends, or "
+        "it is compacted and goes on.",
+    )
+    compaction: Compaction = Field(
+        description="How prompts are shortened with atContextLimit: compact."
+    )
+    early_edit_share: Probability = Field(
+        description="Share of the later turns whose prompt was edited early: it repeats the one "
+        "before up to some token between sharedPrefix and its half, and what follows is computed "
+        "again.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -117,19 +172,26 @@ class AgentsSpec(ClientSpec):
         found = [
             (key, f"{cut} (maxContext), and cut to it")
             for key, length in first
-            if length.median_draw > limit
+            if length.share_above(limit) > 0.5
         ]
         found += [
             (key, f"more than half of its draws are shorter than sharedPrefix, {shared:,} tokens")
             for key, length in first
-            if length.median_draw < shared
+            if length.share_above(shared - 1) < 0.5
         ]
-        compacted = self.compaction.prompt.median_draw
-        if self.at_context_limit == "compact" and compacted > limit:
+        compacts = self.at_context_limit == "compact"
+        if compacts and self.compaction.prompt.share_above(limit) > 0.5:
             found.append(("compaction.prompt", f"{cut}, at which it is compacted again"))
         if self.think_cap is not None and self.think.least_s > self.think_cap:
             found.append(("thinkCap", "shorter than every think: each lasts for thinkCap"))
         return [*super().doubts(), *(Fault("workload", 0, 0, key, said) for key, said in found)]
+
+    def defaults(self) -> dict[str, Any]:
+        """What its set says."""
+        bare = AgentsSpec.model_validate({"kind": "agents", "agents": 1, "set": self.set})
+        named = parameters(self.set)
+        fields = type(self).model_fields
+        return {name: getattr(bare, name) for name, each in fields.items() if each.alias in named}
 
     @property
     def prompt_limit(self) -> int:
@@ -137,6 +199,21 @@ class AgentsSpec(ClientSpec):
         if self.at_context_limit == "end":
             return self.max_context
         return int(self.max_context * self.compaction.threshold)
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """First prompts, and those to which sessions grow."""
+        for key, prompt, share in (
+            ("freshPrompt", self.fresh_prompt, self.fresh_share),
+            ("resumedPrompt", self.resumed_prompt, 1.0 - self.fresh_share),
+        ):
+            above = share * prompt.share_above(min(tokens, self.prompt_limit - 1))
+            if tokens < self.prompt_limit and above >= NOTABLE:
+                yield key, f"{100 * above:.2g} % of the sessions begin with a prompt that is longer"
+        first = self.fresh_prompt if self.fresh_share else self.resumed_prompt
+        last = first.typical + (self.turns.typical - 1) * self.growth.typical
+        if tokens < min(self.prompt_limit, last):
+            said = f"sessions grow to prompts of {self.prompt_limit:,} tokens and then break off"
+            yield "maxContext", said
 
     @property
     def finite(self) -> bool:

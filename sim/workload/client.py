@@ -1,6 +1,6 @@
 """What every workload may say of its clients, and how a client sends a request."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from math import inf
 from typing import TypeAlias
@@ -20,6 +20,7 @@ from sim.scenario.fields import (
     Text,
     count,
 )
+from sim.scenario.inputs import Inputs
 from sim.scenario.routing import Label
 from sim.scenario.rules import Problem, rule
 from sim.workload.errand import Errand, Habits
@@ -90,9 +91,20 @@ class ClientSpec(Model):
         message = f"never runs out: patience ends before, after {patience:g} s"
         return [Fault("workload", 0, 0, "clientTimeout", message)]
 
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """What of its prompts for ``model`` exceeds ``tokens``, with the key that says so."""
+        yield from ()
+
     def asks_for(self) -> tuple[str, ...]:
         """Models that its requests are for, as far as the scenario says it; "" for any."""
         return (self.model or "", *self.fallback_models)
+
+
+def share_beyond(prompts: Collection[int], tokens: int) -> Iterator[str]:
+    """In words how many of ``prompts``, lengths, are longer than ``tokens``; nothing if none is."""
+    longer = sum(length > tokens for length in prompts)
+    if longer:
+        yield f"{longer:,} of {len(prompts):,} prompts are longer, up to {max(prompts):,} tokens"
 
 
 class Clients:

@@ -13,9 +13,10 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from sim.scenario.fields import (
+    DURATION,
     MAX_DURATION_S,
     MAX_TOKENS,
     Duration,
@@ -27,6 +28,7 @@ from sim.scenario.fields import (
     number,
 )
 from sim.scenario.rules import Problem, Unusable, rule
+from sim.scenario.walk import in_words, settings, values
 
 Counts: TypeAlias = NDArray[np.int64]
 Delays: TypeAlias = NDArray[np.float64]
@@ -45,8 +47,8 @@ def whole_microseconds(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
 class UniformCount(Model):
     """Every whole number from ``min`` to ``max``, both inclusive, equally likely."""
 
-    min: PositiveTokens
-    max: PositiveTokens
+    min: PositiveTokens = Field(description="Least number.")
+    max: PositiveTokens = Field(description="Greatest number.")
 
     @rule
     def _ordered(self) -> Iterator[Problem]:
@@ -57,10 +59,9 @@ class UniformCount(Model):
         """A number that draws come near: the largest."""
         return self.max
 
-    @property
-    def median_draw(self) -> float:
-        """Half the draws are above it."""
-        return (self.min + self.max) / 2.0
+    def share_above(self, limit: int) -> float:
+        """Share of the draws that are greater than ``limit``."""
+        return min(1.0, max(0.0, (self.max - limit) / (self.max - self.min + 1)))
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
@@ -70,12 +71,18 @@ class UniformCount(Model):
 class LognormalCount(Model):
     """``shift`` + exp(N(mu, sigma)), rounded, clipped; ``median`` is exp(mu)."""
 
-    mu: LogMean | None = None
-    median: PositiveTokens | None = None
-    sigma: LogSigma
-    shift: Tokens = 0
-    min: PositiveTokens = 1
-    max: PositiveTokens = MAX_TOKENS
+    mu: LogMean | None = Field(
+        default=None, description="Mean of the natural logarithm; or give median."
+    )
+    median: PositiveTokens | None = Field(
+        default=None, description="exp(mu), before shift; instead of mu."
+    )
+    sigma: LogSigma = Field(description="Standard deviation of the natural logarithm.")
+    shift: Tokens = Field(default=0, description="Added to every draw.")
+    min: PositiveTokens = Field(default=1, description="Draws below it are set to it.")
+    max: PositiveTokens = Field(
+        default=MAX_TOKENS, description="Draws above it are set to it; no limit when missing."
+    )
 
     @rule
     def _one_location(self) -> Iterator[Problem]:
@@ -101,10 +108,17 @@ class LognormalCount(Model):
         """A number that half the draws are above: the median."""
         return float(self.shift + math.exp(_log_mean(self.mu, self.median)))
 
-    @property
-    def median_draw(self) -> float:
-        """Half the draws are above it."""
-        return self.typical
+    def share_above(self, limit: int) -> float:
+        """Share of the draws that are greater than ``limit``."""
+        if not self.min <= limit < self.max:
+            return float(limit < self.min)
+        least = limit + 0.5 - self.shift  # what is rounded up
+        if least <= 0:
+            return 1.0
+        distance = math.log(least) - _log_mean(self.mu, self.median)
+        if not self.sigma:
+            return float(distance < 0)
+        return 0.5 * math.erfc(distance / (self.sigma * math.sqrt(2.0)))
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
@@ -116,17 +130,16 @@ class LognormalCount(Model):
 class GeometricCount(Model):
     """1, 2, 3 ... with a constant chance to stop; the memoryless whole number of this mean."""
 
-    mean: MeanCount
+    mean: MeanCount = Field(description="The mean, from 1 on.")
 
     @property
     def typical(self) -> float:
         """A number that draws are often above: the mean."""
         return float(self.mean)
 
-    @property
-    def median_draw(self) -> float:
-        """Half the draws are above it, nearly."""
-        return float(self.mean) * math.log(2.0)
+    def share_above(self, limit: int) -> float:
+        """Share of the draws that are greater than ``limit``."""
+        return float((1.0 - 1.0 / self.mean) ** limit)
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers."""
@@ -136,10 +149,12 @@ class GeometricCount(Model):
 class CountForms(Model):
     """A whole number: exactly one of these forms."""
 
-    constant: PositiveTokens | None = None
-    uniform: UniformCount | None = None
-    lognormal: LognormalCount | None = None
-    geometric: GeometricCount | None = None
+    constant: PositiveTokens | None = Field(default=None, description="Always this number.")
+    uniform: UniformCount | None = Field(default=None, description="Equally likely numbers.")
+    lognormal: LognormalCount | None = Field(
+        default=None, description="A lognormal number, rounded and clipped."
+    )
+    geometric: GeometricCount | None = Field(default=None, description="A memoryless number.")
 
     @rule
     def _one_form(self) -> Iterator[Problem]:
@@ -150,16 +165,21 @@ class CountForms(Model):
         """A number that draws are often near: what a limit of the field is held against."""
         return self.constant if self.constant is not None else self._form().typical
 
-    @property
-    def median_draw(self) -> float:
-        """Half the draws are above it, nearly; all of them if there is but one number."""
-        return self.constant if self.constant is not None else self._form().median_draw
+    def share_above(self, limit: int) -> float:
+        """Share of the draws that are greater than ``limit``."""
+        if self.constant is not None:
+            return float(self.constant > limit)
+        return self._form().share_above(limit)
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """``size`` independent whole numbers, at least 1 each."""
         if self.constant is not None:
             return np.full(size, self.constant, np.int64)
         return self._form().draw(generator, size)
+
+    def in_words(self) -> str:
+        """As a reader takes it in: ``lognormal (median 121.5, sigma 1, min 2)``."""
+        return _in_words(self)
 
     def _form(self) -> UniformCount | LognormalCount | GeometricCount:
         form = self.uniform or self.lognormal or self.geometric
@@ -171,8 +191,8 @@ class CountForms(Model):
 class UniformDelay(Model):
     """Seconds from ``min`` to ``max``, equally likely."""
 
-    min: Duration
-    max: Duration
+    min: Duration = Field(description="Shortest delay.")
+    max: Duration = Field(description="Longest delay.")
 
     @rule
     def _ordered(self) -> Iterator[Problem]:
@@ -186,9 +206,13 @@ class UniformDelay(Model):
 class LognormalDelay(Model):
     """exp(N(mu, sigma)) seconds; ``median`` is exp(mu)."""
 
-    mu: LogMean | None = None
-    median: PositiveDuration | None = None
-    sigma: LogSigma
+    mu: LogMean | None = Field(
+        default=None, description="Mean of the natural logarithm; or give median."
+    )
+    median: PositiveDuration | None = Field(
+        default=None, description="exp(mu), a duration; instead of mu."
+    )
+    sigma: LogSigma = Field(description="Standard deviation of the natural logarithm.")
 
     @rule
     def _one_location(self) -> Iterator[Problem]:
@@ -202,7 +226,7 @@ class LognormalDelay(Model):
 class ExponentialDelay(Model):
     """Memoryless delays of this mean."""
 
-    mean: PositiveDuration
+    mean: PositiveDuration = Field(description="The mean delay.")
 
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
         """``size`` independent delays in seconds, not yet rounded."""
@@ -215,8 +239,10 @@ class QuantileDelay(Model):
     Linear between the points; above the last one its value.
     """
 
-    at: tuple[Probability, ...]
-    values: tuple[Duration, ...]
+    at: tuple[Probability, ...] = Field(description="Shares of the delays, rising from 0.")
+    values: tuple[Duration, ...] = Field(
+        description="The delays that these shares of all do not exceed."
+    )
 
     @rule
     def _has_a_value_at_each_point(self) -> Iterator[Problem]:
@@ -242,19 +268,23 @@ class QuantileDelay(Model):
 class MixturePart(Model):
     """One ingredient of a mixture; shares are relative to their sum."""
 
-    share: Weight
-    delay: "Delay"
+    share: Weight = Field(description="How often it is drawn, relative to the sum of all shares.")
+    delay: "Delay" = Field(description="The delay, in any form.")
 
 
 class DelayForms(Model):
     """A delay in seconds: exactly one of these forms."""
 
-    constant: Duration | None = None
-    uniform: UniformDelay | None = None
-    lognormal: LognormalDelay | None = None
-    exponential: ExponentialDelay | None = None
-    quantiles: QuantileDelay | None = None
-    mixture: tuple[MixturePart, ...] | None = None
+    constant: Duration | None = Field(default=None, description="Always this delay.")
+    uniform: UniformDelay | None = Field(default=None, description="Equally likely delays.")
+    lognormal: LognormalDelay | None = Field(default=None, description="A lognormal delay.")
+    exponential: ExponentialDelay | None = Field(default=None, description="A memoryless delay.")
+    quantiles: QuantileDelay | None = Field(
+        default=None, description="A recorded distribution, by its quantiles."
+    )
+    mixture: tuple[MixturePart, ...] | None = Field(
+        default=None, description="One of several delays, drawn by their shares."
+    )
 
     @rule
     def _one_form(self) -> Iterator[Problem]:
@@ -280,6 +310,16 @@ class DelayForms(Model):
         longest_s = MAX_DURATION_S if cap_s is None else cap_s
         values = np.minimum(self._raw(generator, size), longest_s)
         return np.rint(values * 1e6) / 1e6
+
+    def in_words(self) -> str:
+        """As a reader takes it in, parts of a mixture with their shares of all."""
+        if self.mixture is None:
+            return _in_words(self)
+        whole = sum(part.share for part in self.mixture)
+        shown = (
+            f"{100 * part.share / whole:.3g} % {part.delay.in_words()}" for part in self.mixture
+        )
+        return f"mixture ({', '.join(shown)})"
 
     def _raw(self, generator: np.random.Generator, size: int) -> Delays:
         if self.constant is not None:
@@ -344,6 +384,33 @@ def exactly_one(model: Model, names: tuple[str, ...]) -> Iterator[Problem]:
 def _in_order(low: float, high: float) -> Iterator[Problem]:
     if low > high:
         yield "min", f"must not be above max, {high:g}; got {low:g}"
+
+
+def _in_words(forms: CountForms | DelayForms) -> str:
+    """The form that is given, and its parameters with their units; of a logarithm the median."""
+    (name,) = forms.model_fields_set & type(forms).model_fields.keys()
+    form = getattr(forms, name)
+    if name == "constant":
+        return next(in_words(each.value, each.scale) for each in values(forms) if each.value)
+    if isinstance(form, QuantileDelay):
+        points = ((0.5, "median"), (0.9, "p90"), (1.0, "at most"))
+        read = ((said, float(np.interp(at, form.at, form.values))) for at, said in points)
+        shown = {said: in_words(each, DURATION) for said, each in read}
+        return f"recorded ({_pairs(shown)})"
+    shown = {
+        str(each.path[-1]): in_words(each.value, each.scale)
+        for each in settings(form)
+        if each.given
+    }
+    if form.model_dump().get("mu") is not None:
+        scale = DURATION if isinstance(forms, DelayForms) else None
+        shown = {"median": in_words(float(f"{math.exp(form.mu):.4g}"), scale), **shown}
+        del shown["mu"]
+    return f"{name} ({_pairs(shown)})"
+
+
+def _pairs(shown: dict[str, str]) -> str:
+    return ", ".join(f"{key} {text}" for key, text in shown.items())
 
 
 def _log_mean(mu: float | None, median: float | None) -> float:

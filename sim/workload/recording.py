@@ -1,8 +1,10 @@
 """Open loop: the requests that one engine was sent, at the times recorded, with what they said."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from pydantic import Field
 
 from sim.content import Node, Prompt
 from sim.kernel import Order
@@ -11,7 +13,8 @@ from sim.registry import family
 from sim.request import Request
 from sim.scenario.fields import PositiveTokens, Text
 from sim.scenario.inputs import Inputs
-from sim.workload.client import Clients, ClientSpec
+from sim.scenario.rules import Problem
+from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.recording_file import RecordedRequest, read_recording
 
 
@@ -22,8 +25,14 @@ class RecordingSpec(ClientSpec):
     """
 
     kind: Literal["recording"]
-    file: Text
-    block_tokens: PositiveTokens = 16
+    file: Text = Field(
+        description="JSON lines, plain or gzipped: arrival_s, prompt_tokens, output_tokens, "
+        "sequence_block_runs of each request (sim/workload/recording_file.py); relative to the "
+        "scenario.",
+    )
+    block_tokens: PositiveTokens = Field(
+        default=16, description="Tokens per block of the recorded ids."
+    )
 
     @property
     def finite(self) -> bool:
@@ -42,6 +51,12 @@ class RecordingSpec(ClientSpec):
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""
         return (self.file,)
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The recorded prompts."""
+        prompts = [each.prompt_tokens for each in self.read(inputs.directory)]
+        for said in share_beyond(prompts, tokens):
+            yield "file", said
 
     def check(self, inputs: Inputs) -> None:
         """Raise ``ScenarioError`` with what is wrong in the file."""

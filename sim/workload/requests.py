@@ -28,6 +28,9 @@ CHUNK: Final = 4096
 
 MAX_REQUESTS: Final = 10**8
 
+NOTABLE: Final = 0.01
+"""A smaller share of prompts is the tail of a distribution."""
+
 Rate: TypeAlias = number(1e-6, 1e6)  # type: ignore[valid-type]
 Variation: TypeAlias = number(0.01, 100.0)  # type: ignore[valid-type]
 RequestCount: TypeAlias = count(1, MAX_REQUESTS)  # type: ignore[valid-type]
@@ -37,7 +40,7 @@ class PoissonArrivals(Model):
     """Memoryless arrivals at ``rate`` per second."""
 
     kind: Literal["poisson"]
-    rate: Rate
+    rate: Rate = Field(description="Requests per second.")
 
     def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
         """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
@@ -48,7 +51,7 @@ class ConstantArrivals(Model):
     """Equal gaps: request i, from 0, arrives at i / ``rate`` seconds."""
 
     kind: Literal["constant"]
-    rate: Rate
+    rate: Rate = Field(description="Requests per second.")
 
     def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
         """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
@@ -61,8 +64,10 @@ class GammaArrivals(Model):
     """Gaps of mean 1 / ``rate`` and coefficient of variation ``cv``; above 1 is bursty."""
 
     kind: Literal["gamma"]
-    rate: Rate
-    cv: Variation
+    rate: Rate = Field(description="Requests per second.")
+    cv: Variation = Field(
+        description="Coefficient of variation of the gaps: 1 is poisson, above it is bursty."
+    )
 
     def gaps_us(self, generator: np.random.Generator, first: int, size: int) -> Counts:
         """Gaps before the requests ``first`` to ``first + size``, in whole µs."""
@@ -79,11 +84,19 @@ class RequestsSpec(ClientSpec):
     """Single-shot requests at a given rate; without ``count`` until the run ends."""
 
     kind: Literal["requests"]
-    arrivals: Arrivals
-    prompt_tokens: Count
-    output_tokens: Count
-    count: RequestCount | None = None
-    session_keys: Literal["none", "per-request"] = "none"
+    arrivals: Arrivals = Field(description="When requests come.")
+    prompt_tokens: Count = Field(description="Tokens of a prompt; no two have text in common.")
+    output_tokens: Count = Field(description="Tokens of an answer.")
+    count: RequestCount | None = Field(
+        default=None,
+        description="How many requests are sent; without end when missing, so that "
+        "window.measure must end the run.",
+    )
+    session_keys: Literal["none", "per-request"] = Field(
+        default="none",
+        description="Whether each request has a session key of its own, which hashes and tables "
+        "look at, or none.",
+    )
 
     @rule
     def _ends_in_time(self) -> Iterator[Problem]:
@@ -91,6 +104,14 @@ class RequestsSpec(ClientSpec):
             days, limit = self.count / self.arrivals.rate / 86_400, DURATION.written(MAX_DURATION_S)
             message = f"at {self.arrivals.rate:g}/s the last one comes after {days:,.0f} days"
             yield "count", f"{message}; at most {limit} are simulated"
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The share of its prompts, where that is more than a tail."""
+        share = self.prompt_tokens.share_above(tokens)
+        if share == 1.0:
+            yield "promptTokens", "no prompt can ever be served"
+        elif share >= NOTABLE:
+            yield "promptTokens", f"{100 * share:.2g} % of the prompts can never be served"
 
     @property
     def finite(self) -> bool:

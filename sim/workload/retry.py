@@ -62,7 +62,9 @@ class Retries(Model):
     honour_retry_after: bool = Field(
         default=True, description="Wait at least as long as Retry-After says."
     )
-    backoff: Backoff = Backoff()
+    backoff: Backoff = Field(
+        default=Backoff(), description="How long a client waits of its own accord."
+    )
 
     @rule
     def _happen(self) -> Iterator[Problem]:

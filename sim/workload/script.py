@@ -20,6 +20,7 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
+from pydantic import Field
 from xxhash import xxh3_64_intdigest
 
 from sim.content import Node, Prompt
@@ -32,7 +33,7 @@ from sim.scenario.fields import Duration, Text, real
 from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem, Unusable, rule
 from sim.workload.agenda import Agenda
-from sim.workload.client import Clients, ClientSpec
+from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
 from sim.workload.script_csv import Stamps, read_header, read_rows
@@ -53,12 +54,32 @@ class ScriptSpec(ClientSpec):
     """
 
     kind: Literal["script"]
-    rows: tuple[Row, ...] | None = None
-    file: Text | None = None
-    unit: Literal["s", "ms", "us"] | None = None
-    first_arrival: Duration | None = None
-    speed: Annotated[float, real(0.001, 1000.0)] = 1.0
-    reuse_output: bool = True
+    rows: tuple[Row, ...] | None = Field(default=None, description="The requests, or give file.")
+    file: Text | None = Field(
+        default=None,
+        description="A CSV file with the keys of a row as columns, times in unit; relative to "
+        "the scenario.",
+    )
+    unit: Literal["s", "ms", "us"] | None = Field(
+        default=None,
+        description="Unit of the times in file where its header does not say it, such as "
+        "arrival_s.",
+    )
+    first_arrival: Duration | None = Field(
+        default=None,
+        description="When the first row of file arrives; its stamps count from there and may be "
+        "those of any clock. As they stand when missing.",
+    )
+    speed: Annotated[float, real(0.001, 1000.0)] = Field(
+        default=1.0,
+        description="Divides the gaps between arrivals of file, not think times: 2 offers twice "
+        "the load.",
+    )
+    reuse_output: bool = Field(
+        default=True,
+        description="A later prompt of a session begins with the answer as well where it is long "
+        "enough; false: answers are stripped.",
+    )
 
     @rule
     def _is_in_one_place(self) -> Iterator[Problem]:
@@ -109,6 +130,18 @@ class ScriptSpec(ClientSpec):
         if self.file is not None:
             return "session" not in inputs.once(read_header, self.file)
         return all(row.session is None for row in self.rows or ())
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The rows, the first of them where they stand here."""
+        rows = self.read(inputs.directory, inputs.models, "")
+        mine = {
+            index: row.prompt_tokens
+            for index, row in enumerate(rows)
+            if (row.model or self.model or "") == model
+        }
+        for said in share_beyond(mine.values(), tokens):
+            first = next(index for index, length in mine.items() if length > tokens)
+            yield "file" if self.file else f"rows.{first}.promptTokens", said
 
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""

@@ -57,19 +57,47 @@ class Row(Model):
     its first ``keptTokens`` when given.
     """
 
-    id: Label | None = None
-    session: Label | None = None
-    turn: TurnNumber | None = None
-    arrival: Duration | None = None
-    think: Duration | None = None
-    prompt_tokens: PositiveTokens
-    output_tokens: PositiveTokens
-    shared_prefix: Label | None = None
-    shared_tokens: Tokens | None = None
-    kept_tokens: Tokens | None = None
-    model: Label | None = None
-    cancel: PositiveDuration | None = None
-    priority: Priority | None = None
+    id: Label | None = Field(
+        default=None, description="Names the request in the results; unlike all others."
+    )
+    session: Label | None = Field(
+        default=None,
+        description="The conversation that it is a turn of, and its session key; none when "
+        "missing.",
+    )
+    turn: TurnNumber | None = Field(
+        default=None, description="Its number in the session, from 1; only checked."
+    )
+    arrival: Duration | None = Field(
+        default=None, description="When it is sent, from the start of the run; or give think."
+    )
+    think: Duration | None = Field(
+        default=None,
+        description="Time from the end of the row before it in its session to when it is sent.",
+    )
+    prompt_tokens: PositiveTokens = Field(description="Tokens of the prompt.")
+    output_tokens: PositiveTokens = Field(description="Tokens of the answer.")
+    shared_prefix: Label | None = Field(
+        default=None, description="Names a text that prompts of several sessions begin with."
+    )
+    shared_tokens: Tokens | None = Field(
+        default=None, description="Tokens of sharedPrefix at the beginning of the prompt."
+    )
+    kept_tokens: Tokens | None = Field(
+        default=None,
+        description="Tokens of the session so far that the prompt repeats; when missing, all of "
+        "it if it is long enough.",
+    )
+    model: Label | None = Field(
+        default=None, description="The model that it asks for; the workload's when missing."
+    )
+    cancel: PositiveDuration | None = Field(
+        default=None, description="The client leaves so long after the arrival."
+    )
+    priority: Priority | None = Field(
+        default=None,
+        description="The lower the number, the more urgent; the workload's when missing.",
+    )
     num_ctx: PositiveTokens | None = Field(
         default=None, description="Context that its model is to be loaded with, for Ollama."
     )

@@ -16,17 +16,21 @@ ends its session, or its sub-agent; the agent goes on with the next session as
 ``sim.workload.agents`` says.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from pydantic import Field
 
 from sim.errors import Fault, ScenarioError
 from sim.ports import WorkloadContext
 from sim.registry import family
 from sim.scenario.fields import Duration, PositiveTokens, Text, count
 from sim.scenario.inputs import Inputs
+from sim.scenario.rules import Problem
 from sim.workload.agents import PAUSE_S
-from sim.workload.client import Clients, ClientSpec
+from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.recorded import Recording, read_recordings
 from sim.workload.replay import Replay, SubAgentKeys, Thread
 from sim.workload.replay_plan import Plan, Rules, Think, kept_calls, plan_session
@@ -45,15 +49,38 @@ class SessionsSpec(ClientSpec):
     """
 
     kind: Literal["sessions"]
-    agents: AgentCount
-    file: Text
-    cap: Duration = 60.0
-    max_context: PositiveTokens = 128_000
-    think: Think = "corrected"
-    sub_agents: SubAgentKeys = "own-key"
-    reuse_output: bool = True
-    ramp: Duration = 30.0
-    sessions_per_agent: SessionCount | None = None
+    agents: AgentCount = Field(description="How many agents work at the same time.")
+    file: Text = Field(
+        description="Recorded sessions, JSON lines, plain or gzipped (kv-cache-tester; "
+        "scenarios/traces/README.md); relative to the scenario.",
+    )
+    cap: Duration = Field(default=60.0, description="Longest think.")
+    max_context: PositiveTokens = Field(
+        default=128_000, description="A session ends before its first prompt of more tokens."
+    )
+    think: Think = Field(
+        default="corrected",
+        description="The recorded delays, or those corrected for the calls that the recording "
+        "proxy has doubled.",
+    )
+    sub_agents: SubAgentKeys = Field(
+        default="own-key",
+        description="Sub-agents run under a session key of their own or under their parent's, or "
+        "are skipped.",
+    )
+    reuse_output: bool = Field(
+        default=True,
+        description="The next prompt of a session begins with the answer as well, so that its KV "
+        "can be found again.",
+    )
+    ramp: Duration = Field(
+        default=30.0, description="First requests are spread evenly over so long."
+    )
+    sessions_per_agent: SessionCount | None = Field(
+        default=None,
+        description="An agent stops after so many sessions; never when missing, so that "
+        "window.measure must end the run.",
+    )
 
     @property
     def finite(self) -> bool:
@@ -68,6 +95,17 @@ class SessionsSpec(ClientSpec):
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""
         return (self.file,)
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The recorded prompts that are kept."""
+        if tokens < self.max_context:
+            calls = [
+                call.prompt_tokens
+                for each in self.usable(inputs.once(read_recordings, self.file), inputs.directory)
+                for call in kept_calls(each.calls, self.max_context)
+            ]
+            for said in share_beyond(calls, tokens):
+                yield "maxContext", said
 
     def check(self, inputs: Inputs) -> None:
         """Raise ``ScenarioError`` with what is wrong in the file."""

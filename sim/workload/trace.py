@@ -12,6 +12,7 @@ A trace holds what was sent: agents that get further than they did in the run
 that was recorded have nothing more to say.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -26,9 +27,10 @@ from sim.registry import family
 from sim.request import Request, Status
 from sim.scenario.fields import Text, count
 from sim.scenario.inputs import Inputs
+from sim.scenario.rules import Problem
 from sim.workload.agenda import Agenda
 from sim.workload.agents import PAUSE_S
-from sim.workload.client import Clients, ClientSpec
+from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.trace_file import RequestLine, TraceFile, read_trace
 
 AgentCount: TypeAlias = count(0, 10**6)  # type: ignore[valid-type]
@@ -59,6 +61,13 @@ class TraceSpec(ClientSpec):
     def files(self) -> tuple[str, ...]:
         """Files that the workload reads, relative to the scenario."""
         return (self.file,)
+
+    def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
+        """The prompts of the run."""
+        lines = self.chosen(inputs.once(read_trace, self.file), inputs.directory)
+        mine = [line.prompt_tokens for line in lines if (line.model or self.model or "") == model]
+        for said in share_beyond(mine, tokens):
+            yield "file", said
 
     def check(self, inputs: Inputs) -> None:
         """Raise ``ScenarioError`` with what is wrong in the file, and models nobody serves."""

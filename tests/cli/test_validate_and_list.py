@@ -10,24 +10,70 @@ from sim.registry import load
 
 
 def test_validate_says_what_would_be_run(podsim):
-    """A reader could not see variants, seeds or the size of the KV cache before a run."""
-    result = podsim("validate", "tiny.yaml", "--set", "backends.pods.replicas=3")
+    """It showed neither window nor slo, nor any setting of a policy or a workload; of a variant
+    that changes the policy nine lines of engine settings came again; bytes had no unit."""
+    slo, drawn = "slo={ttft: 2s, tpot: 50ms}", "{lognormal: {mu: 6.2146, sigma: 0.5, max: 4k}}"
+    traffic = f"workloads.traffic.promptTokens={drawn}"
+    result = podsim("validate", "tiny.yaml", "--set", slo, "--set", traffic)
     assert (result.exit_code, result.stderr) == (0, "")
-    lines = result.stdout.splitlines(keepends=True)
-    assert "    stepTime (given): a 10, b 20\n" in lines
-    assert "".join(line for line in lines if not line.startswith("    ")) == (
+    assert result.stdout == (
         "tiny: no faults\n"
         "seeds 7, 8; 4 runs in all\n"
         "variant round-robin\n"
-        "  backend pods: 3 x round-robin, 160,000 KV tokens per pod (given)\n"
-        "  rule all: backends [pods]\n"
-        "  proxy: responseHeaderTimeout 120, quarantineDuration 15, "
-        "maxInstanceFailoverRerouteAttempts 0,\n"
-        "  pollInterval 1\n"
+        "  window\n"
+        "    default   warmup 0 s\n"
+        "  slo\n"
+        "    given     ttft 2 s, tpot 50 ms\n"
+        "  engine small: vllm\n"
+        "    given     kvBlocks 10,000, maxNumBatchedTokens 2,048\n"
+        "    default   tensorParallel 1, kvCacheDtype bf16, workspace 4 GiB, "
+        "gpuMemoryUtilization 0.92,\n"
+        "              dataParallel 1, enableExpertParallel false, prefixRetention every-block,\n"
+        "              blockSize 16, maxNumSeqs 256, reserveFullPrompt true, evictUnhashedFirst "
+        "true,\n"
+        "              stateBlocks 0, enablePrefixCaching true, longPrefillTokenThreshold 0, "
+        "watermark 0,\n"
+        "              schedulingPolicy fcfs, asyncScheduling false\n"
+        "    stepTime  a 10, b 20 (ms, given)\n"
+        "  backend pods\n"
+        "    given     engine small, replicas 2\n"
+        "    pods      2 x small, 160,000 KV tokens per pod (given)\n"
+        "  policy of pods: round-robin\n"
+        "  rule all\n"
+        "    given     backends [pods]\n"
+        "    default   poolActivation Wait, failClosed false\n"
+        "  router\n"
+        "    default   defaultRouteStrategy Static\n"
+        "  proxy\n"
+        "    default   responseHeaderTimeout 120 s, quarantineDuration 15 s, pollInterval 1 s\n"
         "  workload traffic: requests\n"
+        "    given     arrivals.kind poisson, arrivals.rate 4,\n"
+        "              promptTokens lognormal (median 500, sigma 0.5, max 4,000), outputTokens "
+        "50,\n"
+        "              count 40\n"
+        "    default   priority 0, sessionKeys none\n"
         "variant least-loaded: as round-robin, but\n"
-        "  backend pods: 3 x least-loaded, 160,000 KV tokens per pod (given)\n"
+        "  policy of pods: least-loaded\n"
+        "    default   ties rotate\n"
     )
+
+
+def test_validate_tells_the_keys_of_a_set_from_those_of_the_file(podsim):
+    """`workload coding: agents` was all that was said of 19 parameters."""
+    agents = "workloads.traffic={kind: agents, agents: 3, growth: 500, sessionsPerAgent: 2}"
+    text = " ".join(podsim("validate", "tiny.yaml", "--set", agents).stdout.split())
+    assert "given agents 3, sessionsPerAgent 2, growth 500 default" in text
+    for said in (
+        "set A",
+        "turns lognormal (median 121.5, sigma 1, min 2)",
+        "think recorded (median 8 s, p90 121 s, at most 121 s), thinkCap 60 s",
+        "sharedPrefix.tokens 15,000",
+        "maxContext 128,000",
+    ):
+        assert said in text
+    mixed = agents.replace("growth: 500", "set: B")
+    text = " ".join(podsim("validate", "tiny.yaml", "--set", mixed).stdout.split())
+    assert "think mixture (9.1 % lognormal (median 85.63 s, sigma 2.08), 36.4 % 150 ms," in text
 
 
 def test_validate_shows_a_bound_that_has_been_taken_away(podsim):
@@ -36,19 +82,30 @@ def test_validate_shows_a_bound_that_has_been_taken_away(podsim):
     one = "backends.pods.replicas=1"
     result = podsim("validate", "tiny.yaml", "--set", one, "--set", pool)
     text = " ".join(result.stdout.split())
-    assert "swapBudget null" in text
+    assert "swapBudget none" in text
     assert "maxWait" not in text
 
 
 def test_validate_says_of_a_further_variant_what_is_not_as_in_the_first(podsim):
     """A variant with another workload would pass for the same run twice."""
-    variants = "{a: {}, b: {window.warmup: 1s, workloads.traffic.outputTokens: 7}, c: {}}"
+    variants = (
+        "{a: {slo: {ttft: 1s}}, b: {window.warmup: 1s, workloads.traffic.outputTokens: 7, "
+        "workloads.traffic.count: null, window.measure: 1m}, c: {slo: {ttft: 1s}}}"
+    )
     scenario = Path("tiny.yaml").read_text("utf-8").partition("variants:")[0]
     Path("other.yaml").write_text(f"{scenario}variants: {variants}\n", "utf-8")
     lines = podsim("validate", "other.yaml").stdout.splitlines()
     at = lines.index("variant b: as a, but")
     *said, warning = lines[at + 1 :]
-    assert said == ["  other settings of window, workload traffic", "variant c: as a"]
+    assert said == [
+        "  window",
+        "    given     warmup 1 s, measure 60 s",
+        "  workload traffic: requests",
+        "    given     outputTokens 7",
+        "    without   count",
+        "  no slo",
+        "variant c: as a",
+    ]
     assert warning.startswith("warning: other.yaml:13:78: variants.c: is equal to variant a: ")
 
 
@@ -57,14 +114,16 @@ def test_validate_shows_what_the_file_leaves_to_podsim(podsim):
     engine = "engines.small={model: qwen3-8b, gpu: h100, kvCacheDtype: fp8}"
     result = podsim("validate", "tiny.yaml", "--set", engine)
     text = " ".join(result.stdout.split())
-    assert "kvCacheDtype fp8" in text and "weightDtype bf16" in text
+    assert "given model qwen3-8b, gpu h100, kvCacheDtype fp8 default" in text
+    assert "derived weightDtype bf16, maxModelLen 40,960, KV cache" in text
     assert "maxNumBatchedTokens 8,192, maxNumSeqs 1,024" in text
-    assert "stepTime (derived): a 1.98," in text
+    assert "stepTime a 1.98," in text and "(ms, derived)" in text
     found = json.loads(podsim("validate", "tiny.yaml", "--json", "--set", engine).stdout)
     engine = found["variants"][0]["backends"]["pods"]["engine"]
     assert engine["stepTimeFrom"] == "derived"
     assert engine["stepTime"]["a"] == pytest.approx(36 * 0.055)
     assert engine["maxNumBatchedTokens"] == 8192
+    assert found["variants"][0]["workloads"]["traffic"]["count"] == 40
 
 
 def test_validate_says_what_a_pod_takes_of_its_gpus(podsim):
@@ -74,13 +133,13 @@ def test_validate_says_what_a_pod_takes_of_its_gpus(podsim):
         "gpu: rtx-4090, ctxSize: 8192, workspace: 1GiB}"
     )
     lines = podsim("validate", "tiny.yaml", "--set", engine).stdout.splitlines()
-    said = "17.2 GiB of weights + 2.0 GiB of KV + 1.0 GiB of workspace, of 21.6 GiB"
-    assert f"    memory per pod: {said}" in lines
+    said = "17.2 GiB of weights + 2.0 GiB of KV + 1.0 GiB of workspace, of 21.6 GiB per pod"
+    assert f"    memory    {said}" in lines
     found = json.loads(podsim("validate", "tiny.yaml", "--json", "--set", engine).stdout)
     memory = found["variants"][0]["backends"]["pods"]["memory"]
     assert memory["kv_bytes"] == 2 * 2**30
     assert memory["usable_bytes"] == 0.92 * 23.5 * 2**30
-    assert "memory per pod" not in podsim("validate", "tiny.yaml").stdout
+    assert "    memory" not in podsim("validate", "tiny.yaml").stdout
 
 
 def test_validate_derives_the_kv_cache_from_gpu_and_model(podsim):
@@ -130,8 +189,8 @@ def test_validate_says_how_many_longest_sequences_a_pod_holds(podsim, engine, li
     """C34: 505,563, 369,384 and 302,921 tokens of KV, and 193 blocks of 1,568; tokens mixed with
     blocks, or blocks rounded down, would promise more."""
     set_engine = f"engines.small={{stepTime: {{a: 10}}, {engine}}}"
-    text = podsim("validate", "tiny.yaml", "--set", set_engine).stdout
-    assert f"    maximum concurrency {line}\n" in text
+    text = " ".join(podsim("validate", "tiny.yaml", "--set", set_engine).stdout.split())
+    assert f"room maximum concurrency {line} " in text
 
 
 def test_validate_names_the_units_of_the_maximum_concurrency(podsim):
@@ -147,6 +206,14 @@ def test_validate_names_the_units_of_the_maximum_concurrency(podsim):
         if expected is not None:
             expected |= {"kv_blocks_per_pod": 193, "ratio": 193 / 168}
         assert found == expected
+
+
+def test_validate_prints_the_schema_of_what_is_installed(podsim):
+    """A wheel brings no scenarios/schema.json, and the command that printed it was no command."""
+    found = json.loads(podsim("validate", "--schema").stdout)
+    assert found["properties"]["engines"]["description"]
+    result = podsim("validate", "tiny.yaml", "--schema")
+    assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_validate_lists_every_fault_and_runs_nothing(podsim, tmp_path):
@@ -182,6 +249,8 @@ def test_list_as_json_has_the_keys_of_a_family_and_the_facts_of_hardware(podsim)
     assert gpus["b200"]["memory_bytes"] == 179 * 2**30
     models = json.loads(podsim("list", "models", "--json").stdout)
     assert models["qwen3.8-27b"]["kv_bytes_per_token"] == 65536
+    assert models["qwen3.8-27b"]["context"] == 262_144
+    assert "name" not in models["qwen3.8-27b"]
     engines = json.loads(podsim("list", "engines", "--json").stdout)
     assert engines["qwen3.8-27b-b200-tp2-bf16"]["step_time"]["a"] == 7.28
 

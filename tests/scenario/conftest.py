@@ -23,7 +23,7 @@ router:
   rules:
     - {name: all, backends: [pods]}
 workloads:
-  load: {kind: requests, arrivals: {kind: poisson, rate: 5}, promptTokens: 2k, outputTokens: 10}
+  load: {kind: requests, arrivals: {kind: poisson, rate: 5}, promptTokens: 1k, outputTokens: 10}
 """
 
 

@@ -25,7 +25,7 @@ ROWS = "arrival_s,promptTokens,outputTokens\n0,100,10\n"
         ("kvBlocks: 100", "kvBlocks: 1.0e+2"),
         ("replicas: 2", "replicas: 2.0 # comment\n    balancing: null"),
         ("    policy: {kind: least-loaded}\n", ""),
-        ("promptTokens: 2k", "promptTokens: {constant: 2000}"),
+        ("promptTokens: 1k", "promptTokens: {constant: 1000}"),
         ("window: {warmup: 10s, measure: 1m}", "window: {measure: 1m, warmup: 10000ms}"),
     ],
 )  # fmt: skip

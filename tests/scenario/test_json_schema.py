@@ -81,13 +81,25 @@ def test_the_whole_file_is_described(schema: dict[str, Any]) -> None:
         "minimum": 1,
         "maximum": 10**9,
     }
-    assert all(
-        "description" in each
-        for each in engine["properties"].values()
-        if not {"$ref", "const"} & each.keys()
-    )
     affinity = schema["$defs"]["Balancing"]["properties"]["sessionAffinity"]["anyOf"][0]
     assert list(affinity["properties"]) == ["headers", "idleTimeout", "maxSessions"]
+
+
+def undescribed(node: Any, path: str) -> list[str]:
+    """Keys below ``node`` that a reader is told nothing about."""
+    if isinstance(node, list):
+        return [each for item in node for each in undescribed(item, path)]
+    if not isinstance(node, dict):
+        return []
+    keys = node["properties"] if isinstance(node.get("properties"), dict) else {}
+    found = [f"{path}.{key}" for key, each in keys.items() if not each.get("description")]
+    below = ((f"{path}.{key}", each) for key, each in {**node, **keys}.items() if key != "default")
+    return found + [each for name, inner in below for each in undescribed(inner, name)]
+
+
+def test_every_key_is_described(schema: dict[str, Any]) -> None:
+    """106 of 410 keys said nothing: all of ``agents``, rows of scripts, every distribution."""
+    assert undescribed(schema, "") == []
 
 
 def test_defaults_that_depend_on_the_gpu_say_so(schema: dict[str, Any]) -> None:
@@ -158,7 +170,7 @@ def test_what_the_loader_takes_is_not_underlined(
         ("measure: 1m", "measure: x1m"),
         ("measure: 1m", "measure: ''"),
         ("measure: 1m", "mesure: 1m"),
-        ("promptTokens: 2k", "promptTokens: abc2k"),
+        ("promptTokens: 1k", "promptTokens: abc2k"),
         ("rate: 5", "rate: 0"),
         ("a: 10", "a: 1.0e-7"),
         ("kind: least-loaded", "kind: most-loaded"),

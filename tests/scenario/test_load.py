@@ -40,7 +40,7 @@ def test_a_right_scenario_is_loaded_with_its_defaults(loaded: Loaded) -> None:
         256,
         8192,
     )
-    assert scenario.workloads["load"].prompt_tokens.constant == 2000
+    assert scenario.workloads["load"].prompt_tokens.constant == 1000
 
 
 def test_a_missing_policy_is_least_loaded(loaded: Loaded) -> None:
@@ -317,7 +317,7 @@ def as_dict() -> dict[str, object]:
             "load": {
                 "kind": "requests",
                 "arrivals": {"kind": "poisson", "rate": 5},
-                "promptTokens": "2k",
+                "promptTokens": "1k",
                 "outputTokens": 10,
             }
         },

@@ -238,11 +238,12 @@ def test_given_weights_win_over_the_catalogue() -> None:
     ("model", "why"),
     [
         (None, "the engine has no model"),
+        ("qwen3.8-27X", "unknown model 'qwen3.8-27X'; did you mean 'qwen3.8-27b'?"),
         (
-            "qwen3.8-27B",
-            "unknown model 'qwen3.8-27B'; did you mean 'qwen3.8-27b'? See `podsim list models`",
+            "my-own",
+            "unknown model 'my-own'; `podsim list models` shows those known, or give the path of "
+            "its config.json",
         ),
-        ("my-own", "unknown model 'my-own'; see `podsim list models`"),
     ],
 )
 def test_unknown_bytes_are_asked_for(model: str | None, why: str) -> None:

@@ -56,7 +56,8 @@ def _family(family: "Family") -> dict[str, Any]:
 
 
 def _gpus() -> dict[str, dict[str, Any]]:
-    from sim.scenario.catalog import GIB, gpus
+    from sim.scenario.catalog import gpus
+    from sim.scenario.gpu import GIB
 
     return {
         name: {
@@ -88,7 +89,7 @@ def _models() -> dict[str, dict[str, Any]]:
             "weights_bytes": model.weights_bytes(),
             "kv_bytes_per_token": model.kv_bytes_per_token(),
             "state_bytes_per_sequence": model.state_bytes,
-            **model.model_dump(exclude={"parameters"}),
+            **model.model_dump(exclude={"parameters", "name"}),
         }
         for name, model in models().items()
     }

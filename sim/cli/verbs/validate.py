@@ -26,9 +26,20 @@ DEFAULT_THEORY = Path("scenarios", "theory")
     help="Compare podsim with what real engines did; FILE is a part: recordings, closed-loops, "
     "batches or swaps, all of them when missing.",
 )
+@click.option(
+    "--schema",
+    is_flag=True,
+    help="Print the JSON schema of scenario files, with every kind that is installed; editors "
+    "complete and check by it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 def command(
-    file: Path | None, settings: tuple[str, ...], theory: bool, measured: bool, as_json: bool
+    file: Path | None,
+    settings: tuple[str, ...],
+    theory: bool,
+    measured: bool,
+    schema: bool,
+    as_json: bool,
 ) -> None:
     """Check the scenario FILE without running it; list every fault, or what would be run.
 
@@ -39,7 +50,17 @@ def command(
 
     With --measured run what was recorded and measured on real GPUs, and compare;
     again exit code 4 when a bound does not hold.
+
+    With --schema print what an editor needs, and nothing else:
+    podsim validate --schema > schema.json.
     """
+    if schema:
+        if file is not None or theory or measured or settings:
+            raise click.UsageError("--schema is about all scenarios: give nothing else")
+        from sim.scenario.json_schema import json_schema, text
+
+        click.echo(text(json_schema()), nl=False)
+        return
     if measured:
         if theory or settings:
             raise click.UsageError("--measured is about its own data: give no --theory, no --set")
@@ -61,5 +82,5 @@ def command(
     from sim.cli.description import as_text, describe
     from sim.scenario.load import load
 
-    found = describe(load(file, settings))
-    click.echo(json.dumps(found, indent=2) if as_json else as_text(found))
+    found = load(file, settings)
+    click.echo(json.dumps(describe(found), indent=2) if as_json else as_text(found))

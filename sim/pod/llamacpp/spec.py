@@ -11,7 +11,15 @@ from pydantic.alias_generators import to_camel
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog, footprint
 from sim.scenario.engine import Engine
-from sim.scenario.fields import STARVED, Bytes, PositiveBytes, PositiveTokens, real, whole
+from sim.scenario.fields import (
+    MAX_TOKENS,
+    STARVED,
+    Bytes,
+    PositiveBytes,
+    PositiveTokens,
+    real,
+    whole,
+)
 from sim.scenario.rules import Problem, faults_of, rule
 
 AUTO_SLOTS: Final = 4
@@ -36,7 +44,9 @@ class LlamaCpp(Engine):
     )
     ctx_size: PositiveTokens | None = Field(
         default=None,
-        description="Tokens of KV of all slots together; derived from gpu and model when missing.",
+        description="Tokens of KV of all slots together. When missing, as llama-server's 0, the "
+        "context of the model (max_position_embeddings), or what the GPUs' memory leaves if that "
+        "is less.",
     )
     workspace: Bytes = Field(
         default=2.0**30,
@@ -145,7 +155,7 @@ class LlamaCpp(Engine):
             return self.ctx_size
         if self.kv_unified_per_slot is not None:
             return self.slots * self.kv_unified_per_slot
-        tokens = math.floor(catalog.kv_tokens(self))
+        tokens = min(math.floor(catalog.kv_tokens(self)), self._model_tokens)
         if self._share(tokens) < LEAST_CONTEXT:
             message = catalog.does_not_fit(self, f"for the contexts of {self.slots} slots")
             raise ScenarioError([Fault("engine", 0, 0, "", message)])
@@ -162,9 +172,21 @@ class LlamaCpp(Engine):
         return [] if key is None else footprint.overcommitment(self, to_camel(key))
 
     def context_tokens(self) -> int:
-        """Tokens of context of one slot; see ``Engine``."""
+        """Tokens of context of one slot, which llama-server caps at those of the model."""
         share, most = self._share(self.kv_tokens()), self.kv_unified_per_slot
-        return share if most is None else min(share, most)
+        return min(share, self._model_tokens, share if most is None else most)
+
+    def most_tokens(self) -> tuple[int, str]:
+        """The longest prompt that a slot serves, and what it is limited by."""
+        tokens = self.context_tokens()
+        if tokens == self._model_tokens:
+            return tokens - 1, "the model's context"
+        return tokens - 1, "kvUnifiedPerSlot" if tokens == self.kv_unified_per_slot else "ctxSize"
+
+    @property
+    def _model_tokens(self) -> int:
+        known = catalog.model(self.model)
+        return MAX_TOKENS if known is None else known.context or MAX_TOKENS
 
     def host_tokens(self) -> float:
         """Tokens of KV that ``cacheRam`` holds."""
@@ -172,8 +194,7 @@ class LlamaCpp(Engine):
             return 0.0
         if self.kv_per_token is not None:
             return self.cache_ram / self.kv_per_token
-        if self.model in catalog.models():
-            model = catalog.models()[self.model]
+        if (model := catalog.model(self.model)) is not None:
             per_token = model.kv_bytes_per_token(self.kv_cache_dtype, self.tensor_parallel)
             return self.cache_ram / per_token
         message = (
