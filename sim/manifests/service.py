@@ -54,8 +54,10 @@ def translate(
     line = Served()
     found = dict(_from_fields(spec, kind))
     found.update(_from_command_lines(spec, OPTIONS[kind], line))
-    served.add_model(engine, model, line, found.pop("weightDtype", None), given)
-    engine.settings |= {key: setting for key, setting in found.items() if setting is not None}
+    served.add_model(engine, model, line, found, given)
+    for key, setting in found.items():
+        if setting is not None:
+            engine.settings[key] = setting
     served.add_retention(engine)
     hardware.add_gpus(engine, model, given, slot_labels or {})
     spec.ignore_unread()
