@@ -149,7 +149,11 @@ def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
     notes, path = objects.notes, (f"{kind}/{name}",)
     namespace = text_of(at(document, "metadata", "namespace")) or DEFAULT_NAMESPACE
     if not name:
-        notes.fault(document.place, (kind, "metadata", "name"), "is missing")
+        where = (kind, "metadata", "name")
+        if objects.assume:  # nothing refers to it, and kubectl apply refuses it
+            notes.add(NoteKind.WARNING, document.place, where, "is missing; it is left out")
+        else:
+            notes.fault(document.place, where, "is missing")
         return
     found = Object(kind, name, namespace, document.place, _spec(document, path, notes))
     for index, other in enumerate(objects.found[kind]):

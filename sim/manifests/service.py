@@ -67,7 +67,10 @@ def translate(
 def _model(service: Object, objects: Objects) -> Object | None:
     name = service.spec.name("modelRef")
     if name is None:
-        if "modelRef" not in service.spec:
+        if "modelRef" not in service.spec and objects.assume:
+            message = "is missing; the model is taken from what else is said"
+            service.spec.note(NoteKind.WARNING, "modelRef", message)
+        elif "modelRef" not in service.spec:
             service.spec.fault("modelRef", "is missing")
         return None
     return objects.refer(MODEL, name, service, service.spec, "modelRef")

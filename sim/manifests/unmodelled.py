@@ -52,7 +52,7 @@ NO_EFFECT: Final = frozenset(
         *("modelCache", "noWarmup", "podAnnotations", "podLabels"),
         *("podSecurityContext", "priority", "priorityClassName", "probeOverrides"),
         *("reasoningBudgetMessage", "refreshPolicy", "resourceClaims", "resourceName"),
-        "runtimeClassName",
+        *("revisionHistoryLimit", "runtimeClassName"),
         *(
             "sensitiveClassifications",
             "securityContext",

@@ -199,6 +199,29 @@ def test_all_files_of_a_folder_are_imported_at_once():
     ]  # fmt: skip
 
 
+def test_a_page_of_parts_is_imported_without_those_that_have_no_name():
+    """One object cut short ended the import of a whole page of documentation."""
+    page = TWO + pool(members("a")).replace("metadata: {name: p}\n", "") + pool(members("b"))
+    with pytest.raises(ScenarioError, match=r"ModelPool\.metadata\.name: is missing"):
+        translated(page)
+    imported = translated(page, assume=True)
+    assert list(plain(parse(imported.scenario, "written"))["pools"]) == ["p"]
+    assert any("metadata.name: is missing; it is left out" in line for line in told(imported))
+
+
+def test_a_service_that_names_no_model_is_given_one():
+    """The model stood in its command line only, or nowhere, and the import ended there."""
+    line = "args: [--model, Qwen/Qwen3-14B]"
+    for spec, model in ((line, "qwen3-14b"), ("", "llama-3.1-8b")):
+        text = service("a", spec).replace("modelRef: m, ", "")
+        with pytest.raises(ScenarioError, match="modelRef: is missing"):
+            translated(text)
+        imported = translated(text, assume=True)
+        assert engines(imported)["a"]["model"] == model
+        assert any("spec.modelRef: is missing" in line for line in told(imported))
+        assert load_text(imported.scenario).variants
+
+
 def test_what_is_missing_is_said_and_how_it_may_be_assumed():
     """Whoever imports a sample alone would not learn that podsim can stand in for the rest."""
     with pytest.raises(ScenarioError) as refused:
