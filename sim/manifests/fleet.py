@@ -49,7 +49,12 @@ class Fleet:
         routers = self._objects.found[ROUTER]
         for other in routers[1:]:
             message = f"a scenario has one router, and {routers[0].name} is one already"
-            self._notes.fault(other.place, (f"{ROUTER}/{other.name}",), message)
+            path = (f"{ROUTER}/{other.name}",)
+            if self._objects.assume:
+                message += "; this one is left out"
+                self._notes.add(NoteKind.WARNING, other.place, path, message)
+            else:
+                self._notes.fault(other.place, path, message)
         if routers:
             return router.translate(routers[0], self._objects)
         return self._without_router()
@@ -59,6 +64,8 @@ class Fleet:
         services = self._objects.found[SERVICE]
         if not services and not self._notes.faults:
             message = "no ModelRouter and no InferenceService: there is nothing to simulate"
+            skipped = [each.about for each in self._notes.found if each.kind == NoteKind.SKIPPED]
+            message += "".join(f"; skipped {each}" for each in skipped[:1])
             self._notes.fault(Place("manifests"), (), message)
         found = Router("assumed, since there is no ModelRouter: a rule for each InferenceService")
         for each in services:

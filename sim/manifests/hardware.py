@@ -13,7 +13,11 @@ from sim.scenario.gpu import GIB
 
 MAX_GPUS: Final = 64
 
-AMD: Final = ("strix-halo",)
+AMD: Final = ("strix-halo", "r9700", "mi300x")
+VENDORS: Final = {"amd": "amd", "rocm": "amd"}
+"""Of accelerators that are of one vendor."""
+ELSEWHERE: Final = {"cpu": "a CPU", "metal": "Apple's Metal", "intel": "a GPU of Intel"}
+"""Accelerators and vendors of which the catalogue has no GPU."""
 LEAST_OF_LABEL: Final = 0.9
 """Of the memory that is sold, what a driver reports at least: 44.4 GiB of 48 GB."""
 SAME_SIZE: Final = 1.1
@@ -39,27 +43,38 @@ def add_gpus(
     found = _from_labels(labels) if given.gpu is None else Setting(given.gpu, "--gpu")
     said = _said(engine, model)
     if said.count > 1 and "tensorParallel" not in engine.settings:
-        engine.settings["tensorParallel"] = Setting(said.count, said.origin)
+        count = said.count
         if engine.kind == "llamacpp":
             engine.cautions.append(
                 "llama.cpp gives each GPU a part of the layers by default; podsim knows only "
                 "tensor parallelism."
             )
+            count = _most_that_share(engine, count)
+            if count < said.count:
+                engine.warns(f"at most {count} of {said.count} GPUs can share its heads evenly")
+        engine.settings["tensorParallel"] = Setting(count, said.origin)
     if found is not None:
         engine.settings["gpu"] = found
-        if said.on_cpu:
-            engine.warns(f"{found.value} stands in for the CPU that it runs on")
+        if said.elsewhere:
+            engine.warns(f"{found.value} stands in for {said.elsewhere}, on which it runs")
         return
     shown = f" ({', '.join(labels.values())})" if labels else ""
     lacking = f"no node label{shown} names a GPU that podsim knows"
-    if said.on_cpu:
-        lacking = "it runs on a CPU, which podsim does not model"
+    if said.elsewhere:
+        lacking = f"it runs on {said.elsewhere}, which podsim does not model"
     hint = f"{said.memory_said} fits {', '.join(said.gpus)}; " if said.gpus else ""
     if given.assume:
         engine.without_gpu = WithoutGpu(lacking, hint or "the smallest that has room; ", said.gpus)
     else:
-        way = "stepTime and ctxSize, or a GPU in its place" if said.on_cpu else "gpu"
+        way = "stepTime and ctxSize, or a GPU in its place" if said.elsewhere else "gpu"
         engine.lacks(f"{lacking}: {hint}give {way} (`podsim list gpus`), or use --gpu or --assume")
+
+
+def _most_that_share(engine: Engine, count: int) -> int:
+    """The most GPUs up to ``count`` that share the heads of the model evenly."""
+    setting = engine.settings.get("model")
+    model = None if setting is None else catalog.models().get(setting.value)
+    return next((n for n in range(count, 1, -1) if model is None or model.splits_over(n)), 1)
 
 
 def assume_gpu(engines: Sequence[Engine]) -> None:
@@ -80,7 +95,7 @@ class _Said:
 
     count: int
     origin: str
-    on_cpu: bool
+    elsewhere: str
     memory_said: str
     gpus: tuple[str, ...]
 
@@ -92,11 +107,12 @@ def _said(engine: Engine, model: Object | None) -> _Said:
     hardware = None if model is None else model.spec.child("hardware")
     gpu = None if hardware is None else hardware.child("gpu")
     count = None if resources is None else resources.whole("gpu", 0, MAX_GPUS)
-    origin, memory, vendor, on_cpu, gpus_of_memory = "spec.resources.gpu", None, None, False, 1
+    origin, memory, gpus_of_memory = "spec.resources.gpu", None, 1
+    accelerator, vendor, on_cpu = None, None, False
     if resources is not None:
         memory, gpus_of_memory = resources.text("gpuMemory"), count or 1
     if hardware is not None:
-        on_cpu = hardware.text("accelerator") == "cpu" and not count
+        accelerator = hardware.text("accelerator")
     if model is not None and gpu is not None:
         of_model, vendor = gpu.whole("count", 0, MAX_GPUS), gpu.text("vendor")
         gpu.leave("runtime")
@@ -104,13 +120,16 @@ def _said(engine: Engine, model: Object | None) -> _Said:
             memory, gpus_of_memory = of_one, 1
         if count is None:
             count, origin = of_model, f"{MODEL} {model.name} spec.hardware.gpu.count"
-        on_cpu = on_cpu or (gpu.flag("enabled") is False and not count)
-    if on_cpu or (memory is None and vendor != "amd"):
-        return _Said(count or 0, origin, on_cpu, "", ())
-    fitting = AMD if memory is None else _with_memory(memory, gpus_of_memory, vendor)
+        on_cpu = gpu.flag("enabled") is False
+    maker = vendor or VENDORS.get(accelerator or "")
+    where = "cpu" if on_cpu else maker if maker in ELSEWHERE else accelerator
+    elsewhere = "" if where == "cpu" and count else ELSEWHERE.get(where or "", "")
+    if elsewhere or (memory is None and maker != "amd"):
+        return _Said(count or 0, origin, elsewhere, "", ())
+    fitting = AMD if memory is None else _with_memory(memory, gpus_of_memory, maker)
     of_all = f" of {gpus_of_memory} GPUs" if gpus_of_memory > 1 else ""
     told = "vendor amd" if memory is None else f"GPU memory {memory}{of_all}"
-    return _Said(count or 0, origin, on_cpu, told, fitting)
+    return _Said(count or 0, origin, "", told, fitting)
 
 
 def _with_memory(text: str, gpus: int, vendor: str | None) -> tuple[str, ...]:
@@ -148,6 +167,7 @@ def _smallest(engine: Engine) -> str:
     tokens = max(engine.sequence_tokens or 0, LEAST_TOKENS)
     needed = model.weights_bytes(dtype) + tokens * model.kv_bytes_per_token()
     gpus = int(settings["tensorParallel"].value) if "tensorParallel" in settings else 1
+    among = [name for name in among if gpus == 1 or catalog.gpus()[name].all_reduce] or among
     share = needed / gpus + WORKSPACE
     room = (name for name in among if SHARE_FOR_USE * catalog.gpus()[name].memory >= share)
     return next(room, among[-1])

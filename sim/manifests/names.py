@@ -1,7 +1,7 @@
 """What people call models and GPUs, and what the catalogue calls them."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import log
 from typing import Final
 
@@ -30,29 +30,25 @@ def _model_pattern(name: str) -> re.Pattern[str]:
     return re.compile(f"(?<![a-z0-9]){_SEPARATOR.join(parts)}(?![a-z0-9])")
 
 
-def nearest_model(texts: Sequence[str]) -> str:
-    """The model of the catalogue that comes nearest to names which it does not know.
+def nearest_model(texts: Sequence[str], among: Collection[str]) -> str:
+    """The model ``among`` some of the catalogue that comes nearest to names it does not know.
 
     That is one whose name begins so (``qwen3-coder``); else the one of the size
     that stands there (``3B``, ``30B-A3B``), with experts or without them; else
-    ``ANY_MODEL``. The first text that says something decides.
+    the one of the size of ``ANY_MODEL``. The first text that says something decides.
     """
     known = catalog.models()
     for text in texts:
         name = text.lower().rsplit("/", 1)[-1]
-        if begun := [each for each in known if len(name) > 3 and each.startswith(name)]:
+        if begun := [each for each in among if len(name) > 3 and each.startswith(name)]:
             return min(begun, key=len)
-    for text in texts:
-        size = _SIZE.search(text.lower())
-        if size is None or not float(size[1]):
-            continue
-        sizes = {
-            name: each.parameters
-            for name, each in known.items()
-            if each.parameters is not None and (each.experts is None) == (not size[2])
-        }
-        return min(sizes, key=lambda name: abs(log(sizes[name] / float(size[1]))))
-    return ANY_MODEL
+    sizes = (_SIZE.search(text.lower()) for text in texts)
+    size = next((each for each in sizes if each is not None and float(each[1])), None)
+    published = {name: each.parameters or 1.0 for name, each in known.items()}
+    billions = published[ANY_MODEL] if size is None else float(size[1])
+    dense = size is None or not size[2]
+    alike = [name for name in among if (known[name].experts is None) == dense]
+    return min(alike or among, key=lambda name: abs(log(published[name] / billions)))
 
 
 def gpu_named(label: str) -> str | None:

@@ -75,7 +75,8 @@ class Objects:
             where.note(NoteKind.WARNING, key, message)
             found = self._stub(kind, name, referrer)
         elif found is None:
-            where.fault(key, self.missing(kind, name, referrer))
+            hint = "" if elsewhere else "; --assume makes one up"
+            where.fault(key, self.missing(kind, name, referrer) + hint)
         return found
 
     def _stub(self, kind: str, name: str, referrer: Object) -> Object:
@@ -120,7 +121,11 @@ def _take(document: Node, objects: Objects) -> None:
     kind = text_of(at(document, "kind"))
     if not isinstance(document, Mapping) or kind is None:
         message = "not an object of Kubernetes: it has no kind"
-        objects.notes.fault(document.place, (), message)
+        envelope = document.values if isinstance(document, Mapping) else {}
+        if "apiVersion" not in envelope and "kind" not in envelope:  # a kustomization, a fragment
+            objects.notes.add(NoteKind.SKIPPED, document.place, (), message)
+        else:
+            objects.notes.fault(document.place, (), message)
         return
     items = document.values.get("items")
     if kind.endswith("List") and isinstance(items, Sequence):  # as kubectl get -o yaml prints
@@ -144,19 +149,26 @@ def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
     notes, path = objects.notes, (f"{kind}/{name}",)
     namespace = text_of(at(document, "metadata", "namespace")) or DEFAULT_NAMESPACE
     if not name:
-        notes.fault(document.place, (kind, "metadata", "name"), "is missing")
+        where = (kind, "metadata", "name")
+        if objects.assume:  # nothing refers to it, and kubectl apply refuses it
+            notes.add(NoteKind.WARNING, document.place, where, "is missing; it is left out")
+        else:
+            notes.fault(document.place, where, "is missing")
         return
-    for other in objects.found[kind]:
+    found = Object(kind, name, namespace, document.place, _spec(document, path, notes))
+    for index, other in enumerate(objects.found[kind]):
         if (other.name, other.namespace) == (name, namespace):
             written = at(document, "spec")
+            message = f"there are two {kind}s {name!r}; the first one is at {other.written_at}"
             if written is not None and plain(written) == plain(other.spec.node):
                 message = f"{kind} {name}: the same as at {other.written_at}"
                 notes.add(NoteKind.SKIPPED, document.place, (), message)
-                return
-            message = f"there are two {kind}s {name!r}; the first one is at {other.written_at}"
-            notes.fault(document.place, path, message)
+            elif objects.assume:  # as kubectl apply leaves it
+                objects.found[kind][index] = found
+                notes.add(NoteKind.WARNING, document.place, path, f"{message}; this one is taken")
+            else:
+                notes.fault(document.place, path, message)
             return
-    found = Object(kind, name, namespace, document.place, _spec(document, path, notes))
     objects.found[kind].append(found)
 
 

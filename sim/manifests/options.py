@@ -205,7 +205,7 @@ LLAMACPP: Final[Mapping[str, Option]] = {
 
 OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {"vllm": VLLM, "llamacpp": LLAMACPP}
 
-MODEL_FLAGS: Final = ("model", "m", "hf-repo", "hf", "hf-file", "model-path")
+MODEL_FLAGS: Final = ("model", "m", "hf-repo", "hf", "hf-file", "model-path", "model-id")
 """Flags that say which model is served."""
 
 # Fields of an InferenceService that are not called as their flag is.

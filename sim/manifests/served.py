@@ -1,5 +1,6 @@
 """Which model of the catalogue a service runs, and in which format its weights are."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -33,9 +34,13 @@ class _Said(NamedTuple):
 
 
 def add_model(
-    engine: Engine, model: Object | None, line: Served, weights: Setting | None, given: Given
+    engine: Engine,
+    model: Object | None,
+    line: Served,
+    options: Mapping[str, Setting | None],
+    given: Given,
 ) -> None:
-    """Add ``model`` and ``weightDtype``; ``weights`` is the format that options give, if any."""
+    """Add ``model``, and ``weightDtype`` where no option gives it."""
     said = _said(engine, model, line)
     known = next((each for each in said if names.model_named(each.text)), None)
     source = (None if model is None else model.spec.text("source")) or said[0].text
@@ -45,7 +50,7 @@ def add_model(
         name = names.model_named(known.text)
         engine.settings["model"] = Setting(name, f"{known.origin}: {known.text}")
     elif given.assume:
-        name = names.nearest_model([each.text for each in said])
+        name = names.nearest_model([each.text for each in said], _able(options))
         engine.assume(
             "model", name, f"the catalogue does not know the model {source}; {name} is assumed"
         )
@@ -56,9 +61,22 @@ def add_model(
             f"{_CAPACITY[engine.kind]}"
         )
     written = _format(model, said)
-    setting = weights or written
+    setting = options.get("weightDtype") or written
     if setting is not None:
         engine.settings["weightDtype"] = setting
+
+
+def _able(options: Mapping[str, Setting | None]) -> list[str]:
+    """The models that can be served as ``options`` say; all of them where none can."""
+    experts, split = options.get("enableExpertParallel"), options.get("tensorParallel")
+    known = catalog.models()
+    able = [
+        name
+        for name, each in known.items()
+        if (experts is None or not experts.value or each.experts is not None)
+        and (split is None or each.splits_over(int(split.value)))
+    ]
+    return able or list(known)
 
 
 def add_retention(engine: Engine) -> None:

@@ -54,8 +54,10 @@ def translate(
     line = Served()
     found = dict(_from_fields(spec, kind))
     found.update(_from_command_lines(spec, OPTIONS[kind], line))
-    served.add_model(engine, model, line, found.pop("weightDtype", None), given)
-    engine.settings |= {key: setting for key, setting in found.items() if setting is not None}
+    served.add_model(engine, model, line, found, given)
+    for key, setting in found.items():
+        if setting is not None:
+            engine.settings[key] = setting
     served.add_retention(engine)
     hardware.add_gpus(engine, model, given, slot_labels or {})
     spec.ignore_unread()
@@ -65,7 +67,10 @@ def translate(
 def _model(service: Object, objects: Objects) -> Object | None:
     name = service.spec.name("modelRef")
     if name is None:
-        if "modelRef" not in service.spec:
+        if "modelRef" not in service.spec and objects.assume:
+            message = "is missing; the model is taken from what else is said"
+            service.spec.note(NoteKind.WARNING, "modelRef", message)
+        elif "modelRef" not in service.spec:
             service.spec.fault("modelRef", "is missing")
         return None
     return objects.refer(MODEL, name, service, service.spec, "modelRef")

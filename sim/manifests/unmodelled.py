@@ -52,6 +52,7 @@ NO_EFFECT: Final = frozenset(
         *("modelCache", "noWarmup", "podAnnotations", "podLabels"),
         *("podSecurityContext", "priority", "priorityClassName", "probeOverrides"),
         *("reasoningBudgetMessage", "refreshPolicy", "resourceClaims", "resourceName"),
+        *("revisionHistoryLimit", "runtimeClassName"),
         *(
             "sensitiveClassifications",
             "securityContext",
@@ -75,6 +76,7 @@ FLAG_EFFECTS: Final = frozenset(
         *("n-gpu-layers", "gpu-layers", "ngl", "override-tensor", "ot", "split-mode", "sm"),
         *("tensor-split", "ts", "swap-space", "no-enable-chunked-prefill"),
         *("enable-sleep-mode", "reasoning-budget", "cache-reuse", "context-shift", "swa-full"),
+        *("embedding", "embeddings", "rerank", "reranking"),
         *("decode-context-parallel-size", "mamba-cache-mode", "mamba-ssm-cache-dtype"),
         *(
             "kv-cache-dtype-skip-layers",
@@ -120,7 +122,6 @@ NO_FLAG_EFFECT: Final = frozenset(
             "image-min-tokens",
             "reasoning-preserve",
             "load-mode",
-            "embedding",
             "pooling",
         ),
         *("safetensors-load-strategy", "enable-log-requests", "root-path", "ssl-keyfile"),

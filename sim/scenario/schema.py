@@ -91,7 +91,7 @@ class Slo(Model):
         default=None, description="Most time per output token after the first."
     )
     e2e: PositiveDuration | None = Field(
-        default=None, description="Most time from arrival to the end of the answer."
+        default=None, alias="e2e", description="Most time from arrival to the end of the answer."
     )
 
     @rule

@@ -208,7 +208,7 @@ class AgentsSpec(ClientSpec):
         ):
             above = share * prompt.share_above(min(tokens, self.prompt_limit - 1))
             if tokens < self.prompt_limit and above >= NOTABLE:
-                yield key, f"{100 * above:.2g} % of the sessions begin with a prompt that is longer"
+                yield key, f"{100 * above:.0f} % of the sessions begin with a prompt that is longer"
         first = self.fresh_prompt if self.fresh_share else self.resumed_prompt
         last = first.typical + (self.turns.typical - 1) * self.growth.typical
         if tokens < min(self.prompt_limit, last):

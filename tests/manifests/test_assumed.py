@@ -7,7 +7,9 @@ import pytest
 from sim.errors import ScenarioError, UserError
 from sim.manifests.engine import Given
 from sim.manifests.notes import NoteKind
+from sim.manifests.objects import Manifest
 from sim.manifests.translation import Imported, translate
+from sim.scenario.catalog import models
 from sim.scenario.load import load_text
 from sim.scenario.nodes import plain
 from sim.scenario.yamltext import parse
@@ -63,11 +65,11 @@ def test_members_of_a_pool_are_assumed_to_share_one_gpu():
 @pytest.mark.parametrize(
     ("spec", "model", "fits"),
     [
-        ("resources: {gpu: 1, gpuMemory: 24Gi}", "", "l4, rtx-4090, rtx-3090"),
+        ("resources: {gpu: 1, gpuMemory: 24Gi}", "", "l4, a10g, rtx-4090, rtx-3090"),
         ("resources: {gpu: 1}", "hardware: {gpu: {memory: 80Gi}}", "a100-80gb, h100"),
         ("resources: {gpu: 1, gpuMemory: 64Gi}", "hardware: {gpu: {vendor: amd}}", "strix-halo"),
-        ("resources: {gpu: 1}", "hardware: {gpu: {vendor: amd}}", "strix-halo"),
-        ("resources: {gpu: 4, gpuMemory: 96Gi}", "", "l4, rtx-4090, rtx-3090"),  # of a pod
+        ("resources: {gpu: 1}", "hardware: {gpu: {vendor: amd}}", "strix-halo, r9700, mi300x"),
+        ("resources: {gpu: 4, gpuMemory: 96Gi}", "", "l4, a10g, rtx-4090, rtx-3090"),  # of a pod
         ("resources: {gpu: 1, gpuMemory: plenty}", "", ""),
     ],
 )
@@ -116,3 +118,113 @@ def test_the_same_object_twice_is_one():
     assert list(engines(imported)) == ["a"]
     (line,) = told(imported, NoteKind.SKIPPED)
     assert line.endswith("Model m: the same as at m.yaml:1")
+
+
+def test_an_assumed_model_can_be_served_as_the_options_say():
+    """A service that shares out experts was given a dense model, and could not be run."""
+    config = "vllmConfig: {tensorParallelSize: 4, enableExpertParallel: true}"
+    for name in ("org/Mystery-7B", "org/Mystery"):
+        text = MODEL.replace("Qwen/Qwen3-8B", name) + service("a", config)
+        imported = translated(text, assume=True)
+        assert models()[engines(imported)["a"]["model"]].experts is not None
+        assert load_text(imported.scenario).variants
+    text = MODEL.replace("Qwen/Qwen3-8B", "org/Mystery-7.6B")  # as Qwen2.5-7B, of 28 heads
+    imported = translated(text + service("a", "vllmConfig: {tensorParallelSize: 8}"), assume=True)
+    assert engines(imported)["a"]["model"] == "mistral-7b"
+    assert load_text(imported.scenario).variants
+
+
+def test_three_gpus_of_llama_cpp_are_imported():
+    """llama.cpp parts layers among any number of GPUs; the scenario refused all but even shares."""
+    text = MODEL + service("a", "resources: {gpu: 3}").replace("vllm", "llamacpp")
+    imported = translated(text, assume=True)
+    assert engines(imported)["a"]["tensorParallel"] == 2
+    assert any("at most 2 of 3 GPUs can share its heads" in line for line in told(imported))
+    assert load_text(imported.scenario).variants
+
+
+@pytest.mark.parametrize(
+    ("hardware", "where"),
+    [
+        ("accelerator: metal", "Apple's Metal"),
+        ("accelerator: intel, gpu: {enabled: true, vendor: intel}", "a GPU of Intel"),
+        ("gpu: {vendor: intel}", "a GPU of Intel"),
+        ("accelerator: cpu", "a CPU"),
+    ],
+)
+def test_hardware_that_the_catalogue_lacks_is_named(hardware: str, where: str):
+    """A Mac was taken for an L4, and the user told only that no node label names a GPU."""
+    text = MODEL.replace("Qwen3-8B", f"Qwen3-8B, hardware: {{{hardware}}}") + service("a")
+    (lacking,) = told(translated(text), NoteKind.TO_ADD)
+    assert f"it runs on {where}, which podsim does not model: give stepTime and ctx" in lacking
+    assert any(f"it runs on {where}" in line for line in told(translated(text, assume=True)))
+    given = told(translated(text, gpu="l4"))
+    assert any(f"l4 stands in for {where}" in line for line in given)
+
+
+def test_rocm_is_of_amd():
+    """An accelerator that only AMD has would be simulated on a card of NVIDIA."""
+    text = MODEL.replace("Qwen3-8B", "Qwen3-8B, hardware: {accelerator: rocm}") + service("a")
+    assert engines(translated(text, assume=True))["a"]["gpu"] == "strix-halo"
+
+
+def test_all_files_of_a_folder_are_imported_at_once():
+    """LLMKube's folder of samples could not be: alternatives of one name, two routers of a page,
+    a kustomization, and references into files of somebody else."""
+    first = MODEL + service("a", "replicas: 2")
+    router_of_a = router(f"{backends('a')}, defaultRoute: a")
+    other = service("a", "replicas: 3") + router_of_a + router(backends("gone"), "second")
+    folder = [
+        Manifest("first.yaml", first),
+        Manifest("kustomization.yaml", "resources: [first.yaml, other.yaml]\n"),
+        Manifest("other.yaml", other + "---\nstatus: {phase: Ready}\n---\n- {name: x}\n"),
+    ]
+    with pytest.raises(ScenarioError) as refused:
+        translate(folder)
+    faults = [str(fault) for fault in refused.value.faults]
+    assert len(faults) == 2
+    assert "there are two InferenceServices 'a'; the first one is at first.yaml:6" in faults[0]
+    assert "a scenario has one router, and r is one already" in faults[1]
+    imported = translate(folder, Given(assume=True))
+    backend = plain(parse(imported.scenario, "written"))["backends"]["a"]
+    assert backend["replicas"] == 3  # as kubectl apply leaves it
+    assert list(engines(imported)) == ["a"]
+    assert load_text(imported.scenario).variants
+    said = told(imported)
+    assert any("the first one is at first.yaml:6; this one is taken" in line for line in said)
+    assert any("ModelRouter/second: " in line and "is left out" in line for line in said)
+    skipped = [line for line in told(imported, NoteKind.SKIPPED) if "it has no kind" in line]
+    assert [line.split(":")[1].strip() for line in skipped] == [
+        "kustomization.yaml", "other.yaml", "other.yaml",
+    ]  # fmt: skip
+
+
+def test_a_page_of_parts_is_imported_without_those_that_have_no_name():
+    """One object cut short ended the import of a whole page of documentation."""
+    page = TWO + pool(members("a")).replace("metadata: {name: p}\n", "") + pool(members("b"))
+    with pytest.raises(ScenarioError, match=r"ModelPool\.metadata\.name: is missing"):
+        translated(page)
+    imported = translated(page, assume=True)
+    assert list(plain(parse(imported.scenario, "written"))["pools"]) == ["p"]
+    assert any("metadata.name: is missing; it is left out" in line for line in told(imported))
+
+
+def test_a_service_that_names_no_model_is_given_one():
+    """The model stood in its command line only, or nowhere, and the import ended there."""
+    line = "args: [--model, Qwen/Qwen3-14B]"
+    for spec, model in ((line, "qwen3-14b"), ("", "llama-3.1-8b")):
+        text = service("a", spec).replace("modelRef: m, ", "")
+        with pytest.raises(ScenarioError, match="modelRef: is missing"):
+            translated(text)
+        imported = translated(text, assume=True)
+        assert engines(imported)["a"]["model"] == model
+        assert any("spec.modelRef: is missing" in line for line in told(imported))
+        assert load_text(imported.scenario).variants
+
+
+def test_what_is_missing_is_said_and_how_it_may_be_assumed():
+    """Whoever imports a sample alone would not learn that podsim can stand in for the rest."""
+    with pytest.raises(ScenarioError) as refused:
+        translated(MODEL + pool(members("gone")))
+    assert str(refused.value).count("there is no InferenceService 'gone'") == 1
+    assert "the manifests have no InferenceService; --assume makes one up" in str(refused.value)

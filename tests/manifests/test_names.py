@@ -9,6 +9,7 @@ from sim.manifests.names import (
     nearest_model,
     scenario_name,
 )
+from sim.scenario.catalog import models
 from sim.scenario.dtypes import Format, weight_format
 
 
@@ -110,4 +111,4 @@ def test_names_of_objects_become_names_of_scenarios():
 )
 def test_the_nearest_of_the_catalogue_stands_in_for_a_model(texts: list[str], name: str):
     """`--assume` would give a model of 13 billion parameters the size of one of 70."""
-    assert nearest_model(texts) == name
+    assert nearest_model(texts, models()) == name

@@ -430,7 +430,8 @@ def test_what_a_workload_says_in_vain_is_said(
     loaded: Loaded, workload: str, expected: list[str]
 ) -> None:
     """Lengths were cut to the context, and counts to the window, without a word."""
-    text = DESK[: DESK.index("workloads:")] + (
+    roomy = DESK.replace("kvBlocks: 100,", "kvBlocks: 100000,")
+    text = roomy[: roomy.index("workloads:")] + (
         f"window: {{warmup: 1m, measure: 4m}}\nworkloads:\n  load:\n    model: assistant\n"
         f"    {workload}"
     )

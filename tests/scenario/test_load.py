@@ -78,8 +78,8 @@ def test_every_fault_of_a_file_is_reported_at_once_in_file_order(faults: Lines) 
         "f.yaml:8:15: backends.pods.replicas: must be a whole number such as 1, from 1 to 10k; "
         "got '2'",
         "f.yaml:9:20: backends.pods.policy.kind: unknown kind 'leastloaded'; "
-        "did you mean 'least-loaded'? Known: bounded-ring, consistent-hash, least-loaded, "
-        "power-of-two, random, round-robin, session-table, vllm-dp",
+        "did you mean 'least-loaded'? Known: bounded-ring, consistent-hash, keep-alive, "
+        "least-loaded, power-of-two, random, round-robin, session-table, vllm-dp",
         "f.yaml:12:30: router.rules.0.backends.0: unknown backend 'pod'; did you mean 'pods'?",
         "f.yaml:14:94: workloads.load.outputTokens: must be a whole number of tokens such as "
         "75k, from 1 to 1000G; got nan",

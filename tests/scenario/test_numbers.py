@@ -63,6 +63,7 @@ TINY_IS_LEGAL = {
     "window.measure",
     "slo.ttft",
     "slo.tpot",
+    "slo.e2e",
     "backends.pods.timeout",
     "router.proxy.responseHeaderTimeout",
     "router.proxy.quarantineDuration",

@@ -249,11 +249,12 @@ def test_equal_variants_are_told(loaded: Loaded) -> None:
     """Two names for one thing made two equal columns, which ``validate`` and ``run`` passed."""
     text = GOOD + VARIANTS + "  three: {backends.pods.policy: {kind: least-loaded}}\n"
     words = "is equal to variant base: their results will be the same"
-    assert loaded(text).warnings == (
+    told = [each for each in loaded(text).warnings if "is equal" in each]
+    assert told == [
         f"f.yaml:19:3: variants.also-base: {words}",
         f"f.yaml:27:3: variants.three: {words}",
-    )
-    assert loaded(text, variants=["two", "also-base"]).warnings == ()
+    ]
+    assert words not in " ".join(loaded(text, variants=["two", "also-base"]).warnings)
     assert loaded(text).variant(["base", "three"]).warnings == (
         f"f.yaml:27:3: variants.three: {words}",
     )
