@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import inf
 
 from sim.kernel import Kernel, Order, instant
+from sim.router.signals import Column
 
 
 class Availability:
@@ -14,7 +15,7 @@ class Availability:
     """
 
     def __init__(
-        self, ready: list[bool], kernel: Kernel, changed: Callable[[list[int]], None]
+        self, ready: Column[bool], kernel: Kernel, changed: Callable[[list[int]], None]
     ) -> None:
         self._ready = ready
         self._kernel = kernel
@@ -45,5 +46,6 @@ class Availability:
 
     def _refresh(self) -> None:
         sound = [up and not self.quarantined(pod) for pod, up in enumerate(self._up)]
-        before, self._ready[:] = list(self._ready), sound if any(sound) else self._up
+        before = list(self._ready)
+        self._ready.put(slice(None), sound if any(sound) else self._up)
         self._changed([pod for pod, was in enumerate(before) if self._ready[pod] != was])

@@ -1,10 +1,18 @@
 """Where requests come in and answers go out, whichever way they take in between."""
 
 from collections.abc import Callable
+from math import inf
+from numbers import Integral
+from typing import Any, Final
 
+from sim.content import Prompt
+from sim.errors import Misuse
 from sim.kernel import Kernel
 from sim.record import Recorder
 from sim.request import Answer, HttpStatus, Request, Status
+
+MAX_KEY: Final = 2**64 - 1
+"""Session keys are 64 random bits (``sim.rng.Streams.key``)."""
 
 
 class Door:
@@ -16,9 +24,11 @@ class Door:
         self.on_end: Callable[[Request], None] | None = None
 
     def arrives(self, request: Request) -> None:
-        """``request`` is here, for the first time or again."""
+        """``request`` is here, for the first time or again; raises ``Misuse`` if it is none."""
         now_s = self._kernel.now_s
         if request.tries == 0:
+            if not _is_sound(request):
+                _mend(request)
             request.arrival_s = now_s
             self._recorder.arrived(request)
         else:
@@ -54,3 +64,36 @@ class Door:
         if request.end_s is None:
             client_closed = HttpStatus.CLIENT_CLOSED_REQUEST, Answer.CLIENT_CLOSED
             self.answers(request, Status.CANCELLED, *client_closed)
+
+
+def _is_sound(request: Request) -> bool:
+    """Whether its numbers are such as podsim's own workloads send."""
+    key, output_tokens, prompt_tokens = (
+        request.session_key,
+        request.output_tokens,
+        request.prompt.tokens,
+    )
+    return (
+        type(output_tokens) is type(prompt_tokens) is int
+        and output_tokens > 0
+        and prompt_tokens > 0
+        and (key is None or (type(key) is int and 0 <= key <= MAX_KEY))
+    )
+
+
+def _mend(request: Request) -> None:
+    """Make integers of other libraries plain ones; raises ``Misuse`` for what is none."""
+    for name, low, high in (("output_tokens", 1, inf), ("session_key", 0, MAX_KEY)):
+        value = getattr(request, name)
+        if name == "session_key" and value is None:
+            continue
+        setattr(request, name, _whole(f"the {name} of a request", value, low, high))
+    tokens = _whole("the tokens of a prompt", request.prompt.tokens, 1, inf)
+    request.prompt = Prompt(request.prompt.node, tokens)
+
+
+def _whole(what: str, value: Any, low: int, high: float) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
+        top = "" if high == inf else f" to {high}"
+        raise Misuse(f"{what} must be a whole number from {low}{top}; got {value!r}")
+    return int(value)

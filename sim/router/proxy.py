@@ -236,10 +236,11 @@ class Proxy:
         if not upstream.serves:
             self._passed_over(trip, RouterError.NO_READY_POD)
             return
-        decision = upstream.policy.choose(request.view(), upstream.columns, now_s)
+        decision = upstream.choose(request, now_s, trip.started_s, trip.holds)
         if isinstance(decision, Place):
             self._dispatch(trip, decision, now_s)
         elif isinstance(decision, Hold):
+            trip.holds += 1
             self._policy_holds[trip] = None
             again = partial(self._place_again, trip)
             self._kernel.at(decision.until_s, Order.HOLD_EXPIRY, again)

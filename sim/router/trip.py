@@ -14,7 +14,8 @@ class Trip:
     the present backend in the route, ``upstream`` that backend (the last one
     when there is none left) and ``started_s`` when it came there.
     ``activation`` is that of the backend's pool, ``held`` while it is not
-    granted; ``attempt`` is on its way on a pod. ``error`` is the last failed
+    granted; ``attempt`` is on its way on a pod. ``holds`` is how often a policy has
+    held it. ``error`` is the last failed
     backend's, ``all_busy`` says that all of them were busy pools.
     """
 
@@ -23,6 +24,7 @@ class Trip:
     attempt: Attempt | None = None
     activation: Activation | None = None
     held: bool = False
+    holds: int = 0
     error: str | None = None
     all_busy: bool = True
 

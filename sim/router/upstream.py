@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterable
 
 from sim.kernel import Kernel, Order, Process
 from sim.ports import PodPort, PoolPort
-from sim.request import Attempt, Reason, Status
+from sim.request import Attempt, Reason, Request, Status
 from sim.router.availability import Availability
+from sim.router.decisions import OUTCOMES, examined, known_reasons
 from sim.router.signals import PodColumns
 from sim.router.views import (
+    Decision,
     Dispatched,
     Ended,
     Fact,
     FirstToken,
+    Place,
     PodAdded,
     PodNotReady,
     PodReady,
@@ -44,7 +47,7 @@ class Upstream:
         self.pods = pods
         self.pool = pool
         self.side = side or RouterSide()
-        self.columns = PodColumns([pod.name for pod in pods])
+        self.columns = PodColumns.of(pod.name for pod in pods)
         self.serves = True  # whether there is anybody to place a request on
         self.fault_http_status: int | None = None  # what its pods answer instead of serving
         self._availability = Availability(self.columns.ready, kernel, self._readiness_changed)
@@ -68,6 +71,7 @@ class Upstream:
 
     def _take_policy(self) -> None:
         self.policy = self._make_policy()
+        self._reasons = known_reasons(self.policy)
         observes = self.policy.observes
         self._wants_dispatched = Dispatched in observes
         self._wants_first_token = FirstToken in observes
@@ -106,14 +110,38 @@ class Upstream:
             if type(fact) in self.policy.observes:
                 self.policy.observe(fact)
 
+    # -- where to -------------------------------------------------------------------------
+
+    def choose(self, request: Request, now_s: float, since_s: float, holds: int) -> Decision:
+        """What the policy decides; raises ``Misuse`` when it may not.
+
+        ``request`` has been here since ``since_s`` and been held ``holds`` times.
+        """
+        columns, reasons = self.columns, self._reasons
+        ready = columns.ready
+        decision = self.policy.choose(request.view(), columns, now_s)
+        if type(decision) is Place:  # nearly always, and nearly always a sound one
+            pod, outcome, reason, predicted = decision
+            if (
+                type(pod) is int
+                and 0 <= pod < len(ready)
+                and ready[pod]
+                and outcome in OUTCOMES
+                and reason in reasons
+                and (predicted is None or (type(predicted) is int and predicted >= 0))
+            ):
+                return decision
+        return examined(decision, self.policy, ready, reasons, now_s, since_s, holds)
+
     # -- what is under way ----------------------------------------------------------------
 
     def dispatched(self, attempt: Attempt) -> None:
         """``attempt`` leaves for its pod."""
-        self.columns.in_flight[attempt.pod_index] += 1
+        in_flight, pod = self.columns.in_flight, attempt.pod_index
+        in_flight.put(pod, in_flight[pod] + 1)
         if self._wants_dispatched:
             view = attempt.request.view()
-            self.policy.observe(Dispatched(view, attempt.pod_index, self._kernel.now_s))
+            self.policy.observe(Dispatched(view, pod, self._kernel.now_s))
 
     def send(self, attempt: Attempt) -> None:
         """``attempt`` reaches its pod, whichever way it has taken."""
@@ -131,8 +159,8 @@ class Upstream:
 
     def ended(self, attempt: Attempt) -> None:
         """``attempt`` is over, however it ended."""
-        pod = attempt.pod_index
-        self.columns.in_flight[pod] -= 1
+        in_flight, pod = self.columns.in_flight, attempt.pod_index
+        in_flight.put(pod, in_flight[pod] - 1)
         if self._wants_ended:
             fact = Ended(attempt.request.view(), pod, attempt.status, self._kernel.now_s)
             self.policy.observe(fact)
