@@ -62,14 +62,13 @@ class PackageError(UserError):
 class Misuse(Exception):  # noqa: N818 - whose fault it is, is still to be found
     """podsim was called, or answered, otherwise than its protocols allow; ``args[0]`` says how.
 
-    ``culprit`` is the object or the callback that did it, if that is not who has just called.
+    ``culprit`` is the object or the callback that did it, None for who has just called.
     ``sim.blame`` makes a ``PackageError`` of it, or an ``InvariantError`` where it was podsim.
     """
 
-    @property
-    def culprit(self) -> object:
-        """Who did it; None for the caller."""
-        return self.args[1] if len(self.args) > 1 else None
+    def __init__(self, said: str, culprit: object = None) -> None:
+        super().__init__(said)
+        self.culprit = culprit
 
 
 class InvariantError(Exception):

@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, cast, get_args
 
 from sim.errors import PackageError
 
@@ -255,7 +255,7 @@ def _bad_fields(spec: Any) -> Iterator[str]:
             Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
         )
         try:
-            meant = TypeAdapter[Any](kind).validate_python(field.default)
+            meant = TypeAdapter(cast(Any, kind)).validate_python(field.default)
         except ValidationError as error:
             yield f"the default of {name} {error.errors()[0]['msg']}"
             continue

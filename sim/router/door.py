@@ -93,7 +93,8 @@ def _mend(request: Request) -> None:
 
 
 def _whole(what: str, value: Any, low: int, high: float) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
         top = "" if high == inf else f" to {high}"
         raise Misuse(f"{what} must be a whole number from {low}{top}; got {value!r}")
     return int(value)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sim.errors import Misuse, PackageError
+from sim.testing import PolicyContract
 from tests.cli.conftest import Podsim
 
 WAYWARD = """\
@@ -22,7 +24,7 @@ from sim.pool.activator import Activator
 from sim.registry import family
 from sim.request import Request
 from sim.router.placement.load import LeastLoaded
-from sim.router.placement.ties import least_loaded
+from sim.router.placement.ties import least_loaded, ready_pods
 from sim.router.views import Dispatched, Hold, Place, Reject, Tick
 from sim.scenario.fields import Model, PositiveTokens
 
@@ -103,6 +105,13 @@ policy("no_ticks", without=["tick_interval_s"])
 policy("short")
 short.choose = lambda self, request, pods: Place(0, "placed")
 policy("ticks", tick_interval_s=0.0, observes=frozenset({Tick}))
+def hashes(request, pods, now_s):
+    among = ready_pods(pods.ready)
+    return Place(among[hash(str(request.session_key)) % len(among)], "placed")
+
+
+policy("hashes", hashes)
+answers("reason", lambda now_s: Place(0, "sticky", "bound"))
 policy("dice", lambda request, pods, now_s: Place(random.randrange(2), "placed"))
 
 
@@ -219,23 +228,22 @@ class HalfPool:
     def start(self):
         pass
 """
-POLICIES = (
-    *("minus", "ninety", "real", "boolean", "numpy", "stiky", "bond", "cold", "half", "now", "past"),
-    *("nan", "never", "nano", "hour", "nothing", "pair", "fine", "word", "key_error", "in_init"),
-    *("in_observe", "helper", "writes", "sorts", "replaces", "no_observe", "no_choose", "no_home"),
-    *("no_ticks", "short", "ticks", "dice", "plain", "not_a_spec", "default", "text", "unkind"),
-)
-WORKLOADS = (
-    *("sends", "sends_past", "sends_nan", "sleeps_past", "minus_prompt", "minus_answer"),
-    *("nan_answer", "real_prompt", "key_of_text", "unfinished", "no_agents", "starts_badly"),
-)
-ENGINES = ("half_pod", "one_pod", "engine_fails")
+POLICIES = """
+    minus ninety real boolean numpy stiky bond cold half now past nan never nano hour nothing pair
+    fine word key_error in_init in_observe helper writes sorts replaces no_observe no_choose no_home
+    no_ticks short ticks dice hashes reason plain not_a_spec default text unkind
+"""
+WORKLOADS = """
+    sends sends_past sends_nan sleeps_past minus_prompt minus_answer nan_answer real_prompt
+    key_of_text unfinished no_agents starts_badly
+"""
+ENGINES = "half_pod one_pod engine_fails"
 
 Run = Callable[..., tuple[int, str]]
 
 
-def group(name: str, kinds: tuple[str, ...]) -> str:
-    lines = (f"{kind.replace('_', '-')} = wayward:{kind}" for kind in kinds)
+def group(name: str, kinds: str) -> str:
+    lines = (f"{kind.replace('_', '-')} = wayward:{kind}" for kind in kinds.split())
     return "\n".join((f"[podsim.{name}]", *lines, ""))
 
 
@@ -584,3 +592,36 @@ def test_two_packages_with_one_name_are_told(
         2,
         f"error: rival: {where}: ways has one of the same name; rename one of them\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "test"),
+    [
+        ("minus", "it_places"),
+        ("dice", "the_same_seed_and_sequence_give_the_same_decisions"),
+        ("hashes", "another_process_gives_the_same_decisions"),
+        ("writes", "the_view_is_only_read"),
+        ("no-home", "it_can_be_built_and_declares_what_it_wants"),
+        ("reason", "outcomes_away_from_home_have_a_reason_and_no_others"),
+        ("cold", "a_single_pod_takes_everything_and_nothing_moves"),
+        ("cold", "a_request_without_a_session_has_no_home"),
+        ("numpy", "a_run_survives_a_lost_pod_and_a_restart"),
+        ("numpy", "pods_come_and_go"),
+        ("text", "its_spec_documents_itself_and_its_defaults_are_legal"),
+    ],
+)
+def test_the_contract_finds_it(site: Path, kind: str, test: str) -> None:
+    """The tests that other packages run over their policies would find nothing."""
+    contract = PolicyContract()
+    contract.kind = "least-loaded"
+    getattr(contract, f"test_{test}")()
+    contract.kind = kind
+    with pytest.raises((AssertionError, Misuse, PackageError, TypeError)):
+        getattr(contract, f"test_{test}")()
+
+
+def test_the_contract_tells_hashes_from_dice(site: Path) -> None:
+    """What differs between processes only would pass, or be taken for a random draw."""
+    contract = PolicyContract()
+    contract.kind = "hashes"
+    contract.test_the_same_seed_and_sequence_give_the_same_decisions()
