@@ -48,7 +48,7 @@ def test_the_lock_names_no_place():
 def wheel(tmp_path_factory) -> zipfile.ZipFile:
     """The wheel, built from a copy so that nothing is left behind in the checkout."""
     copy = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "podsim.py"):
         shutil.copy(ROOT / name, copy)
     shutil.copytree(ROOT / "sim", copy / "sim", ignore=shutil.ignore_patterns("__pycache__"))
     build = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
@@ -78,6 +78,7 @@ def test_the_wheel_holds_every_module_and_the_data_that_the_command_needs(wheel)
     packed = {name for name in wheel.namelist() if name.startswith("sim/")}
     assert packed == tracked
     assert "sim/data/quickstart.yaml" in packed
+    assert "podsim.py" in wheel.namelist()
 
 
 def test_the_wheel_carries_licence_and_attribution(wheel):
