@@ -22,9 +22,10 @@ from sim import registry
 from sim.content import Node, Prompt
 from sim.request import Outcome, RequestView
 from sim.rng import Streams
-from sim.router.decisions import REASONS, examined, known_reasons
+from sim.router.decisions import REASONS, end_of_hold, examined, known_reasons
 from sim.router.views import (
     Decision,
+    Hold,
     Place,
     PodAdded,
     PodNotReady,
@@ -106,7 +107,9 @@ class Router:
         Raises ``Misuse`` for one that a run would not take.
         """
         decision = self.policy.choose(request(key, **fields), self.fleet, now_s)
-        return examined(decision, self.policy, self.fleet.ready, self._reasons, now_s, now_s, 0)
+        if isinstance(decision, Hold):
+            end_of_hold(decision, self.policy, now_s, now_s, 0)
+        return examined(decision, self.policy, self.fleet.ready, self._reasons)
 
     def send(self, key: int | None, now_s: float = 0.0) -> Any:
         """One decision, a ``Place``, and the request stays in flight until ``end``."""

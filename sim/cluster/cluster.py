@@ -12,12 +12,12 @@ from sim.cluster.incidents import Incidents, restarts_s
 from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
 from sim.errors import Misuse
 from sim.kernel import Kernel, Order, Process
-from sim.ports import PodObserver, PodTotals, Workload, WorkloadContext
+from sim.ports import PodObserver, PodTotals, ProxyPort, Workload, WorkloadContext
 from sim.record import Recorder
 from sim.request import Request
 from sim.results.result import RunFacts
 from sim.rng import Streams
-from sim.router.door import Door
+from sim.router.door import Door, Guarded
 from sim.router.signals import Poller
 from sim.scenario.matching import backends_of
 from sim.scenario.reach import direct_backend, models_served
@@ -105,17 +105,19 @@ class Cluster:
         workloads: dict[str, Workload] = {}
         models = models_served(self._scenario)
         for name, spec in self._scenario.workloads.items():
+            family = self._families.workloads[spec.kind]
+            way: ProxyPort = self._direct.get(direct_backend(spec) or "", self.proxy)
             context = WorkloadContext(
                 name,
                 self.kernel,
                 self.streams,
-                self._direct.get(direct_backend(spec) or "", self.proxy),
+                Guarded(way) if family.foreign else way,
                 directory,
                 partial(self._workload_finished, name),
                 self.recorder.retries.append,
                 models,
             )
-            workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)
+            workloads[name] = family.implementation(spec, context)
         return workloads
 
     def _start(self) -> None:

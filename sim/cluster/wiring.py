@@ -158,11 +158,12 @@ def upstreams(site: Site, built: Plant) -> dict[str, Upstream]:
     ways = {}
     for name, pods in built.pods.items():
         policy, pool = partial(_policy, site, name, count()), built.member_of.get(name)
+        guarded = site.families.policies[site.scenario.backends[name].policy.kind].foreign
+        way = partial(Upstream, name, pods, policy, site.kernel, guarded=guarded)
         if pool is None:
-            ways[name] = Upstream(name, pods, policy, site.kernel)
+            ways[name] = way()
         else:
-            side = site.scenario.pools[pool].router_side
-            ways[name] = Upstream(name, pods, policy, site.kernel, built.pools[pool], side)
+            ways[name] = way(built.pools[pool], site.scenario.pools[pool].router_side)
     return ways
 
 

@@ -1,13 +1,15 @@
 """What a policy must have and may answer: what is wrong with one is said when it comes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from sim.errors import Misuse
-from sim.request import Outcome, Reason
-from sim.router.views import Decision, Fact, Hold, Place, Policy, Reject, Tick
+from sim.request import Outcome, Reason, RequestView
+from sim.router.views import Decision, Fact, Hold, Place, PodView, Policy, Reject, Tick
+
+Choice: TypeAlias = Callable[[RequestView, PodView, float], Decision]
 
 OUTCOMES: Final = frozenset(
     {
@@ -61,43 +63,51 @@ def _faults(policy: Any) -> list[str]:
     return faults
 
 
+def guarded_choice(policy: Policy, reasons: frozenset[str | None]) -> Choice:
+    """``policy.choose``, which raises ``Misuse`` when a run cannot take what it answers."""
+
+    def choose(request: RequestView, pods: PodView, now_s: float) -> Decision:
+        return examined(policy.choose(request, pods, now_s), policy, pods.ready, reasons)
+
+    return choose
+
+
 def examined(
-    decision: Any,
-    policy: Policy,
-    ready: Sequence[bool],
-    reasons: frozenset[str | None],
-    now_s: float,
-    since_s: float,
-    holds: int,
+    decision: Any, policy: Policy, ready: Sequence[bool], reasons: frozenset[str | None]
 ) -> Decision:
     """The ``decision`` of ``policy`` in plain numbers; raises ``Misuse`` when it may not be given.
 
-    ``reasons`` are those that it knows. The request has been at the backend since
-    ``since_s`` and been held ``holds`` times.
+    ``reasons`` are those that it knows. When a hold may end depends on the
+    request: ``end_of_hold``.
     """
-    match decision:
-        case Place():
-            fault = _fault_of_place(decision, ready, reasons)
-        case Hold():
-            fault = _fault_of_hold(decision, now_s, since_s, holds)
-        case Reject():
-            fault = _fault_of_reject(decision)
-        case _:
-            fault = "must be a Place, a Hold or a Reject"
+    if isinstance(decision, Place):
+        pod, outcome, reason, predicted = decision
+        _refuse(policy, decision, _fault_of_place(decision, ready, reasons))
+        return Place(int(pod), outcome, reason, None if predicted is None else int(predicted))
+    if isinstance(decision, Reject):
+        _refuse(policy, decision, _fault_of_reject(decision))
+        return Reject(int(decision.http_status), decision.reason)
+    if isinstance(decision, Hold):
+        return decision
+    raise Misuse(f"answered {decision!r}: must be a Place, a Hold or a Reject", policy)
+
+
+def end_of_hold(hold: Hold, policy: Policy, now_s: float, since_s: float, holds: int) -> float:
+    """When ``policy`` is asked again; raises ``Misuse`` when that is never, or for ever.
+
+    The request has been at the backend since ``since_s`` and been held ``holds`` times.
+    """
+    _refuse(policy, hold, _fault_of_hold(hold, now_s, since_s, holds))
+    return float(hold.until_s)
+
+
+def _refuse(policy: Policy, decision: Decision, fault: str) -> None:
     if fault:
         raise Misuse(f"answered {_shown(decision)}: {fault}", policy)
-    if isinstance(decision, Hold):
-        return Hold(float(decision.until_s))
-    if isinstance(decision, Reject):
-        return Reject(int(decision.http_status), decision.reason)
-    pod, outcome, reason, predicted = decision
-    return Place(int(pod), outcome, reason, None if predicted is None else int(predicted))
 
 
-def _shown(decision: Any) -> str:
+def _shown(decision: Decision) -> str:
     """As it was written, without what was left out."""
-    if not isinstance(decision, Place | Hold | Reject):
-        return repr(decision)
     values = list(decision)
     while values[-1] is None:
         del values[-1]

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sim.content import Prompt
 from sim.errors import Misuse
 from sim.kernel import Kernel
+from sim.ports import ProxyPort
 from sim.record import Recorder
 from sim.request import Answer, HttpStatus, Request, Status
 
@@ -24,11 +25,9 @@ class Door:
         self.on_end: Callable[[Request], None] | None = None
 
     def arrives(self, request: Request) -> None:
-        """``request`` is here, for the first time or again; raises ``Misuse`` if it is none."""
+        """``request`` is here, for the first time or again."""
         now_s = self._kernel.now_s
         if request.tries == 0:
-            if not _is_sound(request):
-                _mend(request)
             request.arrival_s = now_s
             self._recorder.arrived(request)
         else:
@@ -66,33 +65,30 @@ class Door:
             self.answers(request, Status.CANCELLED, *client_closed)
 
 
-def _is_sound(request: Request) -> bool:
-    """Whether its numbers are such as podsim's own workloads send."""
-    key, output_tokens, prompt_tokens = (
-        request.session_key,
-        request.output_tokens,
-        request.prompt.tokens,
-    )
-    return (
-        type(output_tokens) is type(prompt_tokens) is int
-        and output_tokens > 0
-        and prompt_tokens > 0
-        and (key is None or (type(key) is int and 0 <= key <= MAX_KEY))
-    )
+class Guarded:
+    """The way in for a workload of another package: what it sends is looked at.
+
+    Integers of other libraries become plain ones; ``Misuse`` is raised for what is none.
+    """
+
+    def __init__(self, proxy: ProxyPort) -> None:
+        self._proxy = proxy
+        self.cancel = proxy.cancel
+
+    def submit(self, request: Request) -> None:
+        """A request arrives now, for the first time or again."""
+        prompt = request.prompt
+        tokens = _whole("the tokens of a prompt", prompt.tokens, 1)
+        if tokens is not prompt.tokens:
+            request.prompt = Prompt(prompt.node, tokens)
+        request.output_tokens = _whole("the output_tokens of a request", request.output_tokens, 1)
+        if request.session_key is not None:
+            key = _whole("the session_key of a request", request.session_key, 0, MAX_KEY)
+            request.session_key = key
+        self._proxy.submit(request)
 
 
-def _mend(request: Request) -> None:
-    """Make integers of other libraries plain ones; raises ``Misuse`` for what is none."""
-    for name, low, high in (("output_tokens", 1, inf), ("session_key", 0, MAX_KEY)):
-        value = getattr(request, name)
-        if name == "session_key" and value is None:
-            continue
-        setattr(request, name, _whole(f"the {name} of a request", value, low, high))
-    tokens = _whole("the tokens of a prompt", request.prompt.tokens, 1, inf)
-    request.prompt = Prompt(request.prompt.node, tokens)
-
-
-def _whole(what: str, value: Any, low: int, high: float) -> int:
+def _whole(what: str, value: Any, low: int, high: float = inf) -> int:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or not low <= value <= high:
         top = "" if high == inf else f" to {high}"

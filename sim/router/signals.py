@@ -1,8 +1,9 @@
 """What a proxy knows of its pods: its own exact counts, and polled metrics with an age."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from operator import setitem
+from typing import Any, Final, Protocol, TypeVar
 
 from sim.errors import Misuse
 from sim.kernel import Kernel, Order, Process
@@ -11,20 +12,20 @@ from sim.record import Recorder
 
 Value = TypeVar("Value")
 
+READ_ONLY: Final = "changes a column of the pods; policies only read them"
+
 NOBODY: Final = Published(0, 0, 0.0)
 """What there is to sample of a pod without a process."""
 
 
 class Column(list[Value]):
-    """A list that podsim changes by ``put``, and nobody otherwise: policies hold it, too.
+    """A list for policies of other packages: podsim changes it, and nobody else.
 
     Slices and copies are plain lists.
     """
 
-    put = list.__setitem__
-
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise Misuse("changes a column of the pods, and they are podsim's: policies only read them")
+        raise Misuse(READ_ONLY)
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
@@ -33,38 +34,49 @@ class Column(list[Value]):
         return list, (list(self),)
 
 
-class PodColumns(NamedTuple):
+class PodColumns:
     """The columns behind ``sim.router.views.PodView``, indexed by pod slot.
 
     ``in_flight`` is exact and immediate; ``waiting``, ``running`` and
-    ``kv_usage`` are what the last poll read, at ``polled_s``.
+    ``kv_usage`` are what the last poll read, at ``polled_s``. Only podsim writes,
+    by ``put(column, slot, value)``; ``guarded`` columns refuse all else.
     """
 
     names: tuple[str, ...]
-    ready: Column[bool]
-    in_flight: Column[int]
-    waiting: Column[int]
-    running: Column[int]
-    kv_usage: Column[float]
-    polled_s: Column[float]
+    ready: list[bool]
+    in_flight: list[int]
+    waiting: list[int]
+    running: list[int]
+    kv_usage: list[float]
+    polled_s: list[float]
+    put: Callable[[Any, Any, Any], None]
 
-    @staticmethod
-    def of(names: Iterable[str]) -> "PodColumns":
-        """Those of idle pods that nobody has polled yet."""
-        names = tuple(names)
-        ready = Column([True] * len(names))
-        columns = PodColumns(names, ready, *(Column[Any]() for _ in range(5)))
-        columns.forget()
-        return columns
+    def __init__(self, names: Sequence[str], guarded: bool = False) -> None:
+        column, pods = Column if guarded else list, len(names)
+        columns = {
+            "names": tuple(names),
+            "ready": column([True] * pods),
+            "in_flight": column([0] * pods),
+            "waiting": column([0] * pods),
+            "running": column([0] * pods),
+            "kv_usage": column([0.0] * pods),
+            "polled_s": column([-inf] * pods),
+            # C functions both, and the one that does not pass by the class is the faster one.
+            "put": list.__setitem__ if guarded else setitem,
+        }
+        for name, value in columns.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise Misuse(READ_ONLY)
 
     def forget(self) -> None:
         """Nothing has been dispatched or polled, as far as anybody knows."""
-        everything = slice(None)
         pods = len(self.names)
         for column in (self.in_flight, self.waiting, self.running):
-            column.put(everything, [0] * pods)
-        self.kv_usage.put(everything, [0.0] * pods)
-        self.polled_s.put(everything, [-inf] * pods)
+            self.put(column, slice(None), [0] * pods)
+        self.put(self.kv_usage, slice(None), [0.0] * pods)
+        self.put(self.polled_s, slice(None), [-inf] * pods)
 
     def metrics_age_s(self, pod: int, now_s: float) -> float:
         """Seconds since the last poll that the pod answered; infinite before the first."""
@@ -118,9 +130,9 @@ class Poller:
             for slot, pod in enumerate(fleet.pods):
                 published = pod.published(now_s)
                 if published is not None:
-                    columns.waiting.put(slot, published.waiting)
-                    columns.running.put(slot, published.running)
-                    columns.kv_usage.put(slot, published.kv_usage)
-                    columns.polled_s.put(slot, now_s)
+                    columns.put(columns.waiting, slot, published.waiting)
+                    columns.put(columns.running, slot, published.running)
+                    columns.put(columns.kv_usage, slot, published.kv_usage)
+                    columns.put(columns.polled_s, slot, now_s)
                 sampled(now_s, number, columns.in_flight[slot], *(published or NOBODY))
                 number += 1

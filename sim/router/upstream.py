@@ -4,17 +4,15 @@ from collections.abc import Callable, Iterable
 
 from sim.kernel import Kernel, Order, Process
 from sim.ports import PodPort, PoolPort
-from sim.request import Attempt, Reason, Request, Status
+from sim.request import Attempt, Reason, Status
 from sim.router.availability import Availability
-from sim.router.decisions import OUTCOMES, examined, known_reasons
+from sim.router.decisions import guarded_choice, known_reasons
 from sim.router.signals import PodColumns
 from sim.router.views import (
-    Decision,
     Dispatched,
     Ended,
     Fact,
     FirstToken,
-    Place,
     PodAdded,
     PodNotReady,
     PodReady,
@@ -31,7 +29,8 @@ class Upstream:
     to it and whose response has not ended. ``pool`` is the pool whose member
     the backend is, if it is one, and ``side`` what the router does differently
     then; whether its pod serves is the pool's to say. ``make_policy`` is called
-    once for each life of the proxy.
+    once for each life of the proxy. ``choose`` is what the policy decides; one of
+    another package is ``guarded``: what it answers is checked, and it cannot write.
     """
 
     def __init__(
@@ -42,16 +41,19 @@ class Upstream:
         kernel: Kernel,
         pool: PoolPort | None = None,
         side: RouterSide | None = None,
+        guarded: bool = False,
     ) -> None:
         self.name = name
         self.pods = pods
         self.pool = pool
         self.side = side or RouterSide()
-        self.columns = PodColumns.of(pod.name for pod in pods)
+        self.columns = PodColumns([pod.name for pod in pods], guarded)
         self.serves = True  # whether there is anybody to place a request on
         self.fault_http_status: int | None = None  # what its pods answer instead of serving
-        self._availability = Availability(self.columns.ready, kernel, self._readiness_changed)
+        self._availability = Availability(self.columns, kernel, self._readiness_changed)
         self._make_policy = make_policy
+        self._guarded = guarded
+        self._put = self.columns.put
         self._kernel = kernel
         self._take_policy()
 
@@ -71,7 +73,9 @@ class Upstream:
 
     def _take_policy(self) -> None:
         self.policy = self._make_policy()
-        self._reasons = known_reasons(self.policy)
+        reasons = known_reasons(self.policy)
+        choose = self.policy.choose
+        self.choose = guarded_choice(self.policy, reasons) if self._guarded else choose
         observes = self.policy.observes
         self._wants_dispatched = Dispatched in observes
         self._wants_first_token = FirstToken in observes
@@ -110,35 +114,12 @@ class Upstream:
             if type(fact) in self.policy.observes:
                 self.policy.observe(fact)
 
-    # -- where to -------------------------------------------------------------------------
-
-    def choose(self, request: Request, now_s: float, since_s: float, holds: int) -> Decision:
-        """What the policy decides; raises ``Misuse`` when it may not.
-
-        ``request`` has been here since ``since_s`` and been held ``holds`` times.
-        """
-        columns, reasons = self.columns, self._reasons
-        ready = columns.ready
-        decision = self.policy.choose(request.view(), columns, now_s)
-        if type(decision) is Place:  # nearly always, and nearly always a sound one
-            pod, outcome, reason, predicted = decision
-            if (
-                type(pod) is int
-                and 0 <= pod < len(ready)
-                and ready[pod]
-                and outcome in OUTCOMES
-                and reason in reasons
-                and (predicted is None or (type(predicted) is int and predicted >= 0))
-            ):
-                return decision
-        return examined(decision, self.policy, ready, reasons, now_s, since_s, holds)
-
     # -- what is under way ----------------------------------------------------------------
 
     def dispatched(self, attempt: Attempt) -> None:
         """``attempt`` leaves for its pod."""
         in_flight, pod = self.columns.in_flight, attempt.pod_index
-        in_flight.put(pod, in_flight[pod] + 1)
+        self._put(in_flight, pod, in_flight[pod] + 1)
         if self._wants_dispatched:
             view = attempt.request.view()
             self.policy.observe(Dispatched(view, pod, self._kernel.now_s))
@@ -160,7 +141,7 @@ class Upstream:
     def ended(self, attempt: Attempt) -> None:
         """``attempt`` is over, however it ended."""
         in_flight, pod = self.columns.in_flight, attempt.pod_index
-        in_flight.put(pod, in_flight[pod] - 1)
+        self._put(in_flight, pod, in_flight[pod] - 1)
         if self._wants_ended:
             fact = Ended(attempt.request.view(), pod, attempt.status, self._kernel.now_s)
             self.policy.observe(fact)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sim.errors import Misuse, PackageError
+from sim.router.signals import READ_ONLY
 from sim.testing import PolicyContract
 from tests.cli.conftest import Podsim
 
@@ -365,9 +366,6 @@ def test_a_pod_that_is_not_ready_is_not_chosen(run: Run) -> None:
     assert told.endswith("): pod 1 is not ready; only 0")
 
 
-READ_ONLY = "changes a column of the pods, and they are podsim's: policies only read them"
-
-
 @pytest.mark.parametrize(
     ("kind", "failed"),
     [
@@ -394,7 +392,8 @@ READ_ONLY = "changes a column of the pods, and they are podsim's: policies only 
         ),
         (
             "replaces",
-            "request 0: AttributeError: can't set attribute (wayward.py, in replaces)",
+            f"request 0: {READ_ONLY} (signals.py, in __setattr__, called from wayward.py, in "
+            "replaces)",
         ),
     ],
 )

@@ -49,7 +49,7 @@ def test_metrics_are_as_old_as_their_last_poll() -> None:
     kernel = Kernel()
     engine = Vllm(step_time=StepTime(a=10.0), kv_blocks=100)
     pods = [VllmPod("a", engine, kernel), VllmPod("b", engine, kernel)]
-    columns = PodColumns.of(pod.name for pod in pods)
+    columns = PodColumns([pod.name for pod in pods])
     poller = Poller([SimpleNamespace(pods=pods, columns=columns)], 0.4, kernel, Recorder())
     assert columns.metrics_age_s(0, 0.0) == float("inf")
     ages_s = []
