@@ -10,6 +10,10 @@ MAX_SHOWN: Final = 100
 """Faults that are printed; a file in another format may have one in every line."""
 
 
+SUSPECT: Final = "perhaps the fault of "
+"""Stands before a family of another package in what may be podsim's fault as well."""
+
+
 class Fault(NamedTuple):
     """One thing that is wrong with an input, and where.
 
@@ -49,6 +53,22 @@ class ScenarioError(UserError):
         if (more := len(faults) - len(lines)) > 0:
             lines.append(f"... and {more} more fault{'s' if more > 1 else ''}")
         return "\n".join(lines)
+
+
+class PackageError(UserError):
+    """A package that publishes a family does not keep its side of a protocol. Exit code 2."""
+
+
+class Misuse(Exception):  # noqa: N818 - whose fault it is, is still to be found
+    """podsim was called, or answered, otherwise than its protocols allow; ``args[0]`` says how.
+
+    ``culprit`` is the object or the callback that did it, None for who has just called.
+    ``sim.blame`` makes a ``PackageError`` of it, or an ``InvariantError`` where it was podsim.
+    """
+
+    def __init__(self, said: str, culprit: object = None) -> None:
+        super().__init__(said)
+        self.culprit = culprit
 
 
 class InvariantError(Exception):

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import simpy
 
-from sim.errors import InvariantError
+from sim.errors import Misuse
 
 Callback: TypeAlias = Callable[[], None]
 Process: TypeAlias = Generator[simpy.Event, Any, None]
@@ -122,7 +122,9 @@ class Kernel(simpy.Environment):
         return None
 
     def sleep_until(self, time_s: float, order: int) -> simpy.Event:
-        """What a process yields to sleep until ``time_s``."""
+        """What a process yields to sleep until ``time_s``; raises ``Misuse`` for the past."""
+        if not time_s >= self.now_s:
+            raise Misuse(f"the clock would go back: from {self.now_s} s, to sleep until {time_s} s")
         event = simpy.Event(self)
         event._ok = True
         event._value = None
@@ -142,6 +144,14 @@ class Kernel(simpy.Environment):
                 raise cast(BaseException, event.value)
 
         self.at(self.now_s + delay, int(priority), run)
+
+    def _gone_back(self, time_s: float, callback: Callback) -> Misuse:
+        """Who has asked for ``time_s``, which is past; a time that is no number hides others."""
+        for due_s, _, _, asked in self._heap:
+            if due_s != due_s:
+                time_s, callback = due_s, asked
+        said = f"the clock would go back: something is due at {time_s} s, and it is {self.now_s} s"
+        return Misuse(said, callback)
 
     def next_s(self) -> float:
         """Time of the next pending event; infinite when there is none."""
@@ -169,8 +179,8 @@ class Kernel(simpy.Environment):
                 break
             time_s, order, _, callback = heappop(queue)
             if time_s != self.now_s:
-                if time_s < self.now_s:
-                    raise InvariantError(f"the clock would go back: {self.now_s} s to {time_s} s")
+                if not time_s > self.now_s:  # not a number is neither
+                    raise self._gone_back(time_s, callback)
                 self.now_s = self._now = time_s
                 self.phase = order
             elif order > self.phase:

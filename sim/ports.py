@@ -59,6 +59,12 @@ def peek(holder: object, prompt: Prompt) -> int | None:
     return None if ask is None else ask(prompt)
 
 
+def lacking(thing: object, protocol: type) -> list[str]:
+    """The public names of ``protocol`` that ``thing`` does not have."""
+    names = (*getattr(protocol, "__annotations__", ()), *vars(protocol))
+    return [name for name in names if not name.startswith("_") and not hasattr(thing, name)]
+
+
 class PodObserver(Protocol):
     """Who watches pods at work: told once a step or span, never per token; changes nothing."""
 

@@ -10,17 +10,76 @@ the other::
 and is published as an entry point in the group ``podsim.engines``,
 ``podsim.policies``, ``podsim.pools`` or ``podsim.workloads``; the entry point's name is the
 ``kind`` in the scenario.
-podsim's own families and third-party ones are found in the same way.
+podsim's own families and third-party ones are found in the same way, and looked at in the same
+way when they are imported: what a protocol asks of a class is missed before anything runs.
 """
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, cast, get_args
 
-from sim.errors import UserError
+from sim.errors import PackageError
 
 Implementation = TypeVar("Implementation", bound=type)
+
+OWN: Final = "sim"
+"""The package whose families are podsim's own."""
+
+
+class Terms(NamedTuple):
+    """What a group asks of a class: its protocol, the base of its spec, what both must have."""
+
+    protocol: str
+    spec: str
+    calls: Mapping[str, tuple[str, ...]]  # methods, and what each is called with
+    spec_has: tuple[str, ...] = ()
+
+
+GROUPS: Final[Mapping[str, Terms]] = {
+    "podsim.engines": Terms(
+        "sim.scenario.engine.Engine",
+        "sim.scenario.engine.Engine",
+        {"replica": ("name", "spec", "kernel")},
+    ),
+    "podsim.policies": Terms(
+        "sim.router.views.Policy",
+        "sim.scenario.fields.Model",
+        {
+            "__init__": ("spec", "context"),
+            "choose": ("request", "pods", "now_s"),
+            "observe": ("fact",),
+        },
+    ),
+    "podsim.pools": Terms(
+        "sim.ports.PoolPort",
+        "sim.scenario.pool.Pool",
+        {
+            "__init__": ("name", "spec", "context"),
+            "start": (),
+            "join": ("activation",),
+            "leave": ("activation",),
+            "release": ("activation",),
+            "unreachable": ("member",),
+            "restart": (),
+            "fail_loads": ("member", "after_s", "loads"),
+            "lost": ("member",),
+        },
+    ),
+    "podsim.workloads": Terms(
+        "sim.ports.Workload",
+        "sim.scenario.fields.Model",
+        {"__init__": ("spec", "context"), "start": (), "counts": ()},
+        ("finite", "agents_total"),
+    ),
+}
+NOUNS: Final[Mapping[str, str]] = {
+    "podsim.engines": "engine",
+    "podsim.policies": "policy",
+    "podsim.pools": "pool",
+    "podsim.workloads": "workload",
+}
 
 
 def family(spec: type) -> Callable[[Implementation], Implementation]:
@@ -35,27 +94,47 @@ def family(spec: type) -> Callable[[Implementation], Implementation]:
 
 @dataclass(frozen=True)
 class Family:
-    """One registered kind: its name, its spec model and its implementation."""
+    """One registered kind: its name, its spec model, its implementation and where it is from."""
 
     kind: str
-    spec: type
+    spec: Any  # the class
     implementation: Any  # the class
+    group: str
+    package: str
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is somebody else's."""
+        return module_root(self.implementation.__module__) != OWN
+
+    def __str__(self) -> str:
+        """``my-router: policy 'sticky' (my_router.policy.Sticky)``."""
+        implementation = self.implementation
+        named = f"{implementation.__module__}.{implementation.__qualname__}"
+        return f"{self.package}: {NOUNS[self.group]} {self.kind!r} ({named})"
+
+
+def module_root(module: str) -> str:
+    """The package in which a module lies: ``my_router`` of ``my_router.policy``."""
+    return module.partition(".")[0]
 
 
 class Families(Mapping[str, Family]):
     """The families of one group by kind, kinds sorted; one is imported when it is asked for.
 
     So a package that is broken stops only those who use it. Asking for its
-    family raises ``UserError``, which names the package.
+    family raises ``PackageError``, which names the package.
     """
 
     def __init__(self, entries: Iterable[EntryPoint]) -> None:
-        self._entries = {entry.name: entry for entry in sorted(entries, key=lambda one: one.name)}
+        self._entries: dict[str, list[EntryPoint]] = {}
+        for entry in sorted(entries, key=lambda one: (one.name, one.value)):
+            self._entries.setdefault(entry.name, []).append(entry)
         self._loaded: dict[str, Family] = {}
 
     def __getitem__(self, kind: str) -> Family:
         if kind not in self._loaded:
-            self._loaded[kind] = _imported(self._entries[kind])
+            self._loaded[kind] = _imported(*self._entries[kind])
         return self._loaded[kind]
 
     def __contains__(self, kind: object) -> bool:
@@ -67,15 +146,26 @@ class Families(Mapping[str, Family]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def foreign(self) -> list[Family]:
+        """Those of other packages that have been asked for."""
+        return [each for each in self._loaded.values() if each.foreign]
+
 
 @dataclass(frozen=True)
 class Registry:
     """Everything a scenario may name by ``kind``; keys are sorted."""
 
-    engines: Mapping[str, Family]
-    policies: Mapping[str, Family]
-    pools: Mapping[str, Family]
-    workloads: Mapping[str, Family]
+    engines: Families
+    policies: Families
+    pools: Families
+    workloads: Families
+
+    @property
+    def foreign(self) -> list[Family]:
+        """Families of other packages that have been asked for."""
+        groups = (self.policies, self.workloads, self.pools, self.engines)
+        return [each for families in groups for each in families.foreign]
 
 
 def load() -> Registry:
@@ -85,15 +175,93 @@ def load() -> Registry:
     return Registry(*(Families(installed.select(group=group)) for group in groups))
 
 
-def _imported(entry: EntryPoint) -> Family:
-    package = entry.dist.name if entry.dist else "an unknown package"
+def _imported(entry: EntryPoint, *rivals: EntryPoint) -> Family:
+    package = _package(entry)
     where = f"{package}: entry point {entry.name!r} in {entry.group}"
+    if rivals:
+        others = " and ".join(_package(rival) for rival in rivals)
+        raise PackageError(f"{where}: {others} has one of the same name; rename one of them")
     try:
         implementation = entry.load()
     except Exception as error:  # whatever somebody else's module may do when it is imported
         reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{where}: cannot import {entry.value}: {reason}") from error
+        raise PackageError(f"{where}: cannot import {entry.value}: {reason}") from error
     spec = getattr(implementation, "spec_type", None)
     if spec is None:
-        raise UserError(f"{where}: {entry.value} is not decorated with @sim.registry.family")
-    return Family(entry.name, spec, implementation)
+        raise PackageError(f"{where}: {entry.value} is not decorated with @sim.registry.family")
+    found = Family(entry.name, spec, implementation, entry.group, package)
+    for wrong in _broken_terms(found):
+        raise PackageError(f"{where}: {wrong}")
+    return found
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else "an unknown package"
+
+
+# -- what a class must have -------------------------------------------------------------------
+
+
+def _broken_terms(found: Family) -> Iterator[str]:
+    """What is wrong with the class and its spec, the most important first."""
+    terms, implementation, spec = GROUPS[found.group], found.implementation, found.spec
+    if not isinstance(implementation, type):
+        yield f"{implementation!r} is no class"
+        return
+    named = f"the spec {getattr(spec, '__name__', repr(spec))} of {implementation.__name__}"
+    bases = {f"{base.__module__}.{base.__name__}" for base in getattr(spec, "__mro__", ())}
+    if terms.spec not in bases:
+        yield f"{named} is no subclass of {terms.spec}"
+        return
+    kind = spec.model_fields.get("kind")
+    if kind is None or (kind.annotation is not str and found.kind not in get_args(kind.annotation)):
+        yield f"{named} needs the field kind: Literal[{found.kind!r}], as the entry point is called"
+    for name in terms.spec_has:
+        if not hasattr(spec, name) and name not in spec.model_fields:
+            yield f"{named} has no {name}, which that of a {NOUNS[found.group]} needs"
+    for name, arguments in terms.calls.items():
+        called = f"{name}({', '.join(arguments)})"
+        if not callable(getattr(implementation, name, None)):
+            yield f"{implementation.__name__} has no method {called}: see {terms.protocol}"
+        elif not _takes(found, name, len(arguments)):
+            yield f"{implementation.__name__} cannot be called as {called}: see {terms.protocol}"
+    if found.foreign:  # podsim's own are under test, and this takes milliseconds
+        yield from (f"{named}: {wrong}" for wrong in _bad_fields(spec))
+
+
+def _takes(found: Family, name: str, count: int) -> bool:
+    """Whether the method can be called with so many arguments; true when nobody knows."""
+    method = inspect.getattr_static(found.implementation, name)
+    bound = getattr(found.implementation, name)
+    of_class = found.group == "podsim.engines"  # there is no instance of an engine's
+    with_self = inspect.isfunction(method) and not of_class
+    try:
+        inspect.signature(bound).bind(*range(count + with_self))
+    except TypeError:
+        return False
+    except ValueError:  # of a built-in function, or object's own __init__
+        return name != "__init__"
+    return True
+
+
+def _bad_fields(spec: Any) -> Iterator[str]:
+    """Defaults that would be refused if they were written out, types that no YAML can hold."""
+    from pydantic import TypeAdapter, ValidationError
+
+    for name, field in spec.model_fields.items():
+        if field.is_required() or field.default_factory is not None:
+            continue
+        kind = (
+            Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        )
+        try:
+            meant = TypeAdapter(cast(Any, kind)).validate_python(field.default)
+        except ValidationError as error:
+            yield f"the default of {name} {error.errors()[0]['msg']}"
+            continue
+        if isinstance(field.default, str) and not isinstance(meant, str):
+            yield f"the default of {name} must be {meant!r}, as it is read; got {field.default!r}"
+    try:
+        spec.model_json_schema()
+    except Exception as error:  # whatever a type of somebody else's may do
+        yield f"a field has a type that no scenario can hold: {error}"

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sim.blame import suspects
 from sim.cluster.cluster import Cluster
-from sim.errors import InvariantError
+from sim.cluster.wiring import foreign_families
+from sim.errors import InvariantError, PackageError
 from sim.invariants import check_all, check_cheap
 from sim.ports import PodObserver
 from sim.results import arrow
@@ -127,7 +129,8 @@ def run_set(
     """Simulate every variant under every seed; results and order do not depend on ``jobs``.
 
     A finished run is stored at once, so an interruption loses only the runs
-    in flight. ``check`` verifies every invariant, not only the cheap ones.
+    in flight. ``check`` verifies every invariant, not only the cheap ones, and
+    with families of other packages that a second run comes to the same.
     Without ``keep_tables`` the results come back with empty tables.
     ``timeline`` is the file for the timeline of ``excerpt``, see
     ``sim.timeline.plan``; it is refused before anything runs. ``provenance``
@@ -211,10 +214,19 @@ class _Task:
         log = None if self.plan is None else StepLog(self.plan.excerpt)
         result = run_one(self.scenario, self.seed, self.scenarios.directory, on_tick, log)
         violations = check_all(result) if self.check else check_cheap(result)
+        named = (result.facts.scenario, result.variant, f"seed {result.seed}")
+        where = " ".join(filter(None, named))
         if violations:
-            named = (result.facts.scenario, result.variant, f"seed {result.seed}")
-            where = " ".join(filter(None, named))
-            raise InvariantError("\n".join(f"{where}: {text}" for text in violations))
+            told = "\n".join(f"{where}: {text}" for text in violations)
+            raise InvariantError(told + suspects(foreign_families(self.scenario)))
+        if self.check and (foreign := foreign_families(self.scenario)):
+            again = run_one(self.scenario, self.seed, self.scenarios.directory)
+            if again.digest != result.digest:
+                raise PackageError(
+                    f"{where}: a second run came to other results, so one of these is not "
+                    "deterministic: draw from the streams of its context, and let no clock, set or "
+                    f"hash() decide: {', '.join(map(str, foreign))}"
+                )
         if self.store is not None:
             write(result, self.store, self.origin)
         written = None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import InvariantError
+from sim.errors import Misuse
 from sim.kernel import Kernel, Order, Process
 
 
@@ -39,8 +39,37 @@ def test_the_clock_never_goes_back() -> None:
     """INV-5: an event in the past is a bug that must not pass for an event of now."""
     kernel = Kernel()
     kernel.at(5.0, Order.ARRIVAL, lambda: kernel.at(1.0, Order.ARRIVAL, lambda: None))
-    with pytest.raises(InvariantError, match="clock would go back"):
+    with pytest.raises(Misuse, match=r"clock would go back.* 1\.0 s"):
         kernel.run_until(10.0)
+
+
+def test_a_time_that_is_no_number_is_told_with_who_asked_for_it() -> None:
+    """It ran at once and put the clock out of order: whoever came next was late, or blamed."""
+    kernel = Kernel()
+
+    def later() -> None:
+        """Somebody else's."""
+
+    def wrong() -> None:
+        """What was asked for."""
+
+    def ask() -> None:
+        kernel.at(float("nan"), Order.ARRIVAL, wrong)
+        for time_s in (4.0, 3.0, 2.0):
+            kernel.at(time_s, Order.ARRIVAL, later)
+
+    kernel.at(1.0, Order.ARRIVAL, ask)
+    with pytest.raises(Misuse, match="due at nan s") as raised:
+        kernel.run_until(10.0)
+    assert raised.value.culprit is wrong
+
+
+def test_nobody_sleeps_until_what_is_past() -> None:
+    """A process that does would be told as a fault of the clock, far from its own lines."""
+    kernel = Kernel()
+    for time_s in (-1.0, float("nan")):
+        with pytest.raises(Misuse, match="clock would go back"):
+            kernel.sleep_until(time_s, Order.ARRIVAL)
 
 
 def test_the_phase_is_the_highest_order_of_the_instant() -> None:

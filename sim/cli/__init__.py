@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from sim.cli.interruption import interruptible
-from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
+from sim.errors import SUSPECT, InvariantError, ScenarioError, UserError, WorkerError
 
 VERBS: Final = (
     "init",
@@ -151,7 +151,8 @@ def explain(failure: BaseException) -> tuple[str, int]:
         case UserError():
             return f"error: {failure}", ExitCode.BAD_INPUT
         case InvariantError():
-            return f"invariant violated, a bug in podsim: {failure}", ExitCode.INVARIANT
+            whose = "" if SUSPECT in str(failure) else ", a bug in podsim"
+            return f"invariant violated{whose}: {failure}", ExitCode.INVARIANT
         case KeyboardInterrupt():
             return "interrupted", ExitCode.INTERRUPTED
         case WorkerError():
@@ -161,10 +162,9 @@ def explain(failure: BaseException) -> tuple[str, int]:
         case OSError(errno=number) if number in FILE_TROUBLES:
             return f"error: cannot write the output: {failure.strerror}", ExitCode.BAD_INPUT
     report = "".join(traceback.format_exception(failure))
-    return (
-        f"{report}internal error: this is a bug in podsim; please report the lines above",
-        ExitCode.INTERNAL,
-    )
+    suspects = [note for note in getattr(failure, "__notes__", ()) if note.startswith(SUSPECT)]
+    whose = ", ".join(suspects) or "this is a bug in podsim; please report the lines above"
+    return f"{report}internal error: {whose}", ExitCode.INTERNAL
 
 
 def _abandon_stdout() -> None:

@@ -1,20 +1,23 @@
 """Drives one scenario under one seed through its window."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from math import inf
 from pathlib import Path
 
 from sim import registry as registries
+from sim.blame import faults_named
 from sim.cluster.incidents import Incidents, restarts_s
 from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
-from sim.errors import InvariantError
+from sim.errors import Misuse
 from sim.kernel import Kernel, Order, Process
-from sim.ports import PodObserver, PodTotals, Workload, WorkloadContext
+from sim.ports import PodObserver, PodTotals, ProxyPort, Workload, WorkloadContext
 from sim.record import Recorder
 from sim.request import Request
 from sim.results.result import RunFacts
 from sim.rng import Streams
-from sim.router.door import Door
+from sim.router.door import Door, Guarded
 from sim.router.signals import Poller
 from sim.scenario.matching import backends_of
 from sim.scenario.reach import direct_backend, models_served
@@ -39,35 +42,47 @@ class Cluster:
         self.streams = Streams(seed)
         self._scenario = scenario
         self._families = registries.load()
-        site = Site(scenario, self._families, self.kernel, self.recorder, self.streams)
-        self._plant = plant(site)
-        self.pods = [pod for pods in self._plant.pods.values() for pod in pods]
-        if observer is not None:
-            for pod in self.pods:
-                pod.watch(observer)
-        self._gpus = gpus(site, self._plant)
-        self._door = Door(self.kernel, self.recorder)
-        self.ways = upstreams(site, self._plant)
-        self.proxy = proxy(site, self.ways, self._door)
-        self._direct = direct(site, self.ways, self._door)
-        self._incidents = Incidents(self._plant, self.ways, self.proxy, self.kernel)
-        interval_s = scenario.router.metrics.poll_interval
-        ways = list(self.ways.values())
-        self._poller = Poller(ways, interval_s, self.kernel, self.recorder)
-        self._workloads = self._make_workloads(directory)
-        self._unfinished = len(self._workloads)
-        ticking = sum(way.policy.tick_interval_s is not None for way in ways)
-        sampling = sum(pool.samples_for_ever for pool in scenario.pools.values())
-        self._periodic = 1 + ticking + sampling  # polls, ticks, looks whether pools are idle
-        self._opened: tuple[PodTotals, ...] = ()
-        self._closed: tuple[PodTotals, ...] = ()
+        with self._faults_named():
+            site = Site(scenario, self._families, self.kernel, self.recorder, self.streams)
+            self._plant = plant(site)
+            self.pods = [pod for pods in self._plant.pods.values() for pod in pods]
+            if observer is not None:
+                for pod in self.pods:
+                    pod.watch(observer)
+            self._gpus = gpus(site, self._plant)
+            self._door = Door(self.kernel, self.recorder)
+            self.ways = upstreams(site, self._plant)
+            self.proxy = proxy(site, self.ways, self._door)
+            self._direct = direct(site, self.ways, self._door)
+            self._incidents = Incidents(self._plant, self.ways, self.proxy, self.kernel)
+            interval_s = scenario.router.metrics.poll_interval
+            ways = list(self.ways.values())
+            self._poller = Poller(ways, interval_s, self.kernel, self.recorder)
+            self._workloads = self._make_workloads(directory)
+            self._unfinished = set(self._workloads)
+            ticking = sum(way.policy.tick_interval_s is not None for way in ways)
+            sampling = sum(pool.samples_for_ever for pool in scenario.pools.values())
+            self._periodic = 1 + ticking + sampling  # polls, ticks, looks whether pools are idle
+            self._opened: tuple[PodTotals, ...] = ()
+            self._closed: tuple[PodTotals, ...] = ()
 
     def run(self, on_tick: Callable[[float], None] | None = None) -> RunFacts:
         """Run from time 0 to the end of the window, or until everything measured is over.
 
         Raises ``InvariantError`` when nothing is left to happen although the
-        workload has not finished.
+        workload has not finished, and ``PackageError`` for what a package of
+        somebody else's does wrong.
         """
+        with self._faults_named():
+            return self._run(on_tick)
+
+    def _faults_named(self) -> AbstractContextManager[None]:
+        def when() -> str:
+            return f"seed {self.streams.seed}, {self.kernel.now_s:g} s"
+
+        return faults_named(lambda: self._families.foreign, when)
+
+    def _run(self, on_tick: Callable[[float], None] | None) -> RunFacts:
         window = self._scenario.window
         kernel = self.kernel
         measure_s = inf if window.measure is None else window.measure
@@ -92,17 +107,19 @@ class Cluster:
         workloads: dict[str, Workload] = {}
         models = models_served(self._scenario)
         for name, spec in self._scenario.workloads.items():
+            family = self._families.workloads[spec.kind]
+            way: ProxyPort = self._direct.get(direct_backend(spec) or "", self.proxy)
             context = WorkloadContext(
                 name,
                 self.kernel,
                 self.streams,
-                self._direct.get(direct_backend(spec) or "", self.proxy),
+                Guarded(way) if family.foreign else way,
                 directory,
-                self._workload_finished,
+                partial(self._workload_finished, name),
                 self.recorder.retries.append,
                 models,
             )
-            workloads[name] = self._families.workloads[spec.kind].implementation(spec, context)
+            workloads[name] = family.implementation(spec, context)
         return workloads
 
     def _start(self) -> None:
@@ -126,8 +143,8 @@ class Cluster:
     def _totals(self) -> tuple[PodTotals, ...]:
         return tuple(pod.totals(self.kernel.now_s) for pod in self.pods)
 
-    def _workload_finished(self) -> None:
-        self._unfinished -= 1
+    def _workload_finished(self, name: str) -> None:
+        self._unfinished.discard(name)
         if not self._unfinished and self._scenario.window.measure is None:
             self.kernel.stop()
 
@@ -138,10 +155,10 @@ class Cluster:
             yield self.kernel.sleep_until(hours * WATCH_S, Order.OBSERVATION)
             if self.kernel.pending <= self._periodic:
                 unanswered = sum(request.end_s is None for request in self.recorder.requests)
-                raise InvariantError(
-                    f"nothing is left to happen at {self.kernel.now_s:g} s, but the workload has "
-                    f"not finished and {unanswered} requests are not answered"
-                )
+                said = f"has not called finished, and {unanswered} requests are not answered"
+                waits = min(self._unfinished, default=None)
+                culprit = None if waits is None or unanswered else self._workloads[waits]
+                raise Misuse(f"nothing is left to happen: workload {waits} {said}", culprit)
             hours += 1
 
     def _drain(self, on_tick: Callable[[float], None] | None) -> None:

@@ -6,12 +6,14 @@ from functools import partial
 from itertools import count
 from math import inf
 
+from sim import registry as registries
+from sim.errors import Misuse
 from sim.kernel import Kernel
 from sim.pod.frontend import FrontedPod
 from sim.pod.process import Replica
-from sim.ports import PodPort, PoolContext, PoolPort
+from sim.ports import PodPort, PoolContext, PoolPort, lacking
 from sim.record import Recorder
-from sim.registry import Registry
+from sim.registry import Family, Registry
 from sim.rng import Streams
 from sim.router.budgets import Budgets
 from sim.router.direct import Direct
@@ -69,6 +71,20 @@ class Plant:
         ]
 
 
+def foreign_families(scenario: Scenario) -> list[Family]:
+    """Families of other packages that a run of ``scenario`` calls."""
+    families = registries.load()
+    for known, specs in (
+        (families.engines, scenario.engines.values()),
+        (families.policies, [each.policy for each in scenario.backends.values()]),
+        (families.pools, scenario.pools.values()),
+        (families.workloads, scenario.workloads.values()),
+    ):
+        for kind in dict.fromkeys(spec.kind for spec in specs):
+            known[kind]
+    return families.foreign
+
+
 def plant(site: Site) -> Plant:
     """Pods and pools; nothing is ready yet that can be down."""
     built = Plant()
@@ -106,6 +122,12 @@ def _engines(site: Site, backend: str, replica: int) -> list[PodPort]:
     engine = site.scenario.engines[site.scenario.backends[backend].engine]
     implementation = site.families.engines[engine.kind].implementation
     pods: list[PodPort] = implementation.replica(f"{backend}-{replica}", engine, site.kernel)
+    if not isinstance(pods, list | tuple) or not pods:
+        raise Misuse(f"replica must return a list of pods; got {pods!r}", implementation)
+    for pod in pods:
+        if missing := lacking(pod, PodPort):
+            said = f"a pod of its replica has no {', '.join(missing)}: see sim.ports.PodPort"
+            raise Misuse(said, implementation)
     if engine.front_end is None:
         return pods
     return [FrontedPod(pod, engine.front_end, site.kernel) for pod in pods]
@@ -138,11 +160,12 @@ def upstreams(site: Site, built: Plant) -> dict[str, Upstream]:
     ways = {}
     for name, pods in built.pods.items():
         policy, pool = partial(_policy, site, name, count()), built.member_of.get(name)
+        guarded = site.families.policies[site.scenario.backends[name].policy.kind].foreign
+        way = partial(Upstream, name, pods, policy, site.kernel, guarded=guarded)
         if pool is None:
-            ways[name] = Upstream(name, pods, policy, site.kernel)
+            ways[name] = way()
         else:
-            side = site.scenario.pools[pool].router_side
-            ways[name] = Upstream(name, pods, policy, site.kernel, built.pools[pool], side)
+            ways[name] = way(built.pools[pool], site.scenario.pools[pool].router_side)
     return ways
 
 

@@ -4,19 +4,21 @@ from collections.abc import Callable
 from math import inf
 
 from sim.kernel import Kernel, Order, instant
+from sim.router.signals import PodColumns
 
 
 class Availability:
     """Pods that are up and not in quarantine; if there is none, those that are up.
 
-    Who that is stands in ``ready``, indexed by pod; ``changed`` is called with
+    Who that is stands in the column ``ready``; ``changed`` is called with
     the pods for which it is not as before.
     """
 
     def __init__(
-        self, ready: list[bool], kernel: Kernel, changed: Callable[[list[int]], None]
+        self, columns: PodColumns, kernel: Kernel, changed: Callable[[list[int]], None]
     ) -> None:
-        self._ready = ready
+        self._columns = columns
+        self._ready = ready = columns.ready
         self._kernel = kernel
         self._changed = changed
         self._up = list(ready)
@@ -45,5 +47,6 @@ class Availability:
 
     def _refresh(self) -> None:
         sound = [up and not self.quarantined(pod) for pod, up in enumerate(self._up)]
-        before, self._ready[:] = list(self._ready), sound if any(sound) else self._up
+        before = list(self._ready)
+        self._columns.put(self._ready, slice(None), sound if any(sound) else self._up)
         self._changed([pod for pod, was in enumerate(before) if self._ready[pod] != was])

@@ -1,10 +1,19 @@
 """Where requests come in and answers go out, whichever way they take in between."""
 
 from collections.abc import Callable
+from math import inf
+from numbers import Integral
+from typing import Any, Final
 
+from sim.content import Prompt
+from sim.errors import Misuse
 from sim.kernel import Kernel
+from sim.ports import ProxyPort
 from sim.record import Recorder
 from sim.request import Answer, HttpStatus, Request, Status
+
+MAX_KEY: Final = 2**64 - 1
+"""Session keys are 64 random bits (``sim.rng.Streams.key``)."""
 
 
 class Door:
@@ -54,3 +63,34 @@ class Door:
         if request.end_s is None:
             client_closed = HttpStatus.CLIENT_CLOSED_REQUEST, Answer.CLIENT_CLOSED
             self.answers(request, Status.CANCELLED, *client_closed)
+
+
+class Guarded:
+    """The way in for a workload of another package: what it sends is looked at.
+
+    Integers of other libraries become plain ones; ``Misuse`` is raised for what is none.
+    """
+
+    def __init__(self, proxy: ProxyPort) -> None:
+        self._proxy = proxy
+        self.cancel = proxy.cancel
+
+    def submit(self, request: Request) -> None:
+        """A request arrives now, for the first time or again."""
+        prompt = request.prompt
+        tokens = _whole("the tokens of a prompt", prompt.tokens, 1)
+        if tokens is not prompt.tokens:
+            request.prompt = Prompt(prompt.node, tokens)
+        request.output_tokens = _whole("the output_tokens of a request", request.output_tokens, 1)
+        if request.session_key is not None:
+            key = _whole("the session_key of a request", request.session_key, 0, MAX_KEY)
+            request.session_key = key
+        self._proxy.submit(request)
+
+
+def _whole(what: str, value: Any, low: int, high: float = inf) -> int:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
+        top = "" if high == inf else f" to {high}"
+        raise Misuse(f"{what} must be a whole number from {low}{top}; got {value!r}")
+    return int(value)

@@ -21,6 +21,7 @@ from sim.request import (
 from sim.router.answers import CONCURRENCY_LIMIT, NO_ROUTE, Refusal, answer
 from sim.router.budgets import Budgets
 from sim.router.deadlines import Deadlines
+from sim.router.decisions import end_of_hold
 from sim.router.door import Door
 from sim.router.routes import Routes
 from sim.router.trip import Trip
@@ -278,13 +279,15 @@ class Proxy:
         if not upstream.serves or (trip.failed and True not in columns.ready):
             self._passed_over(trip, RouterError.NO_READY_POD)
             return
-        decision = upstream.policy.choose(request.view(), columns, now_s)
+        decision = upstream.choose(request.view(), columns, now_s)
         if isinstance(decision, Place):
             self._dispatch(trip, decision, now_s)
         elif isinstance(decision, Hold):
+            until_s = end_of_hold(decision, upstream.policy, now_s, trip.started_s, trip.holds)
+            trip.holds += 1
             self._policy_holds[trip] = None
             again = partial(self._place_again, trip)
-            self._kernel.at(decision.until_s, Order.HOLD_EXPIRY, again)
+            self._kernel.at(until_s, Order.HOLD_EXPIRY, again)
         else:
             self._let_go(trip)
             self._end(trip, Status.REJECTED, decision.http_status, decision.reason)

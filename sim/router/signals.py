@@ -1,48 +1,89 @@
 """What a proxy knows of its pods: its own exact counts, and polled metrics with an age."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from math import inf
-from typing import Final, Protocol
+from operator import setitem
+from typing import Any, Final, Protocol, TypeVar
 
+from sim.errors import Misuse
 from sim.kernel import Kernel, Order, Process
 from sim.ports import PodPort, Published
 from sim.record import Recorder
 
+Value = TypeVar("Value")
+
+READ_ONLY: Final = "changes a column of the pods; policies only read them"
+
 NOBODY: Final = Published(0, 0, 0.0)
 """What there is to sample of a pod without a process."""
+
+
+class Column(list[Value]):
+    """A list for policies of other packages: podsim changes it, and nobody else.
+
+    Slices and copies are plain lists.
+    """
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise Misuse(READ_ONLY)
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
 
 
 class PodColumns:
     """The columns behind ``sim.router.views.PodView``, indexed by pod slot.
 
     ``in_flight`` is exact and immediate; ``waiting``, ``running`` and
-    ``kv_usage`` are what the last poll read.
+    ``kv_usage`` are what the last poll read, at ``polled_s``. Only podsim writes,
+    by ``put(column, slot, value)``; ``guarded`` columns refuse all else.
     """
 
-    def __init__(self, names: list[str]) -> None:
-        pods = len(names)
-        self.names = names
-        self.ready = [True] * pods
-        self.in_flight = [0] * pods
-        self.waiting = [0] * pods
-        self.running = [0] * pods
-        self.kv_usage = [0.0] * pods
-        self.polled_s = [-inf] * pods
+    names: tuple[str, ...]
+    ready: list[bool]
+    in_flight: list[int]
+    waiting: list[int]
+    running: list[int]
+    kv_usage: list[float]
+    polled_s: list[float]
+    put: Callable[[Any, Any, Any], None]
+
+    def __init__(self, names: Sequence[str], guarded: bool = False) -> None:
+        column, pods = Column if guarded else list, len(names)
+        columns = {
+            "names": tuple(names),
+            "ready": column([True] * pods),
+            "in_flight": column([0] * pods),
+            "waiting": column([0] * pods),
+            "running": column([0] * pods),
+            "kv_usage": column([0.0] * pods),
+            "polled_s": column([-inf] * pods),
+            # C functions both, and the one that does not pass by the class is the faster one.
+            "put": list.__setitem__ if guarded else setitem,
+        }
+        for name, value in columns.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise Misuse(READ_ONLY)
 
     def forget(self) -> None:
         """Nothing has been dispatched or polled, as far as anybody knows."""
         pods = len(self.names)
-        self.in_flight[:] = [0] * pods
-        self.waiting[:] = [0] * pods
-        self.running[:] = [0] * pods
-        self.kv_usage[:] = [0.0] * pods
-        self.polled_s[:] = [-inf] * pods
+        for column in (self.in_flight, self.waiting, self.running):
+            self.put(column, slice(None), [0] * pods)
+        self.put(self.kv_usage, slice(None), [0.0] * pods)
+        self.put(self.polled_s, slice(None), [-inf] * pods)
 
     def without(self, pods: Collection[int]) -> "PodColumns":
         """The same columns for a request that ``pods`` have failed: to it they do not serve."""
         others = copy(self)
-        others.ready = [ready and pod not in pods for pod, ready in enumerate(self.ready)]
+        ready = (ready and pod not in pods for pod, ready in enumerate(self.ready))
+        object.__setattr__(others, "ready", type(self.ready)(ready))
         return others
 
     def metrics_age_s(self, pod: int, now_s: float) -> float:
@@ -97,9 +138,9 @@ class Poller:
             for slot, pod in enumerate(fleet.pods):
                 published = pod.published(now_s)
                 if published is not None:
-                    columns.waiting[slot] = published.waiting
-                    columns.running[slot] = published.running
-                    columns.kv_usage[slot] = published.kv_usage
-                    columns.polled_s[slot] = now_s
+                    columns.put(columns.waiting, slot, published.waiting)
+                    columns.put(columns.running, slot, published.running)
+                    columns.put(columns.kv_usage, slot, published.kv_usage)
+                    columns.put(columns.polled_s, slot, now_s)
                 sampled(now_s, number, columns.in_flight[slot], *(published or NOBODY))
                 number += 1

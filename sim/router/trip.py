@@ -15,9 +15,10 @@ class Trip:
     the present backend in the route, ``upstream`` that backend (the last one
     when there is none left) and ``started_s`` when it came there.
     ``activation`` is that of the backend's pool, ``held`` while it is not
-    granted; ``attempt`` is on its way on a pod. ``error`` is the last failed
-    backend's, ``all_busy`` says that all of them were busy pools, and ``failed``
-    are the attempts that broke: no pod is tried twice.
+    granted; ``attempt`` is on its way on a pod. ``holds`` is how often a policy has
+    held it. ``error`` is the last failed backend's, ``all_busy`` says that all of
+    them were busy pools, and ``failed`` are the attempts that broke: no pod is
+    tried twice.
     """
 
     # There is one for every try, and most of them never get to change these.
@@ -25,6 +26,7 @@ class Trip:
     attempt: Attempt | None = None
     activation: Activation | None = None
     held: bool = False
+    holds: int = 0
     error: str | None = None
     all_busy: bool = True
     failed: tuple[Attempt, ...] = ()

@@ -6,6 +6,7 @@ from sim.kernel import Kernel, Order, Process
 from sim.ports import PodPort, PoolPort
 from sim.request import Attempt, Reason, Status
 from sim.router.availability import Availability
+from sim.router.decisions import guarded_choice, known_reasons
 from sim.router.signals import PodColumns
 from sim.router.views import (
     Dispatched,
@@ -28,7 +29,8 @@ class Upstream:
     to it and whose response has not ended. ``pool`` is the pool whose member
     the backend is, if it is one, and ``side`` what the router does differently
     then; whether its pod serves is the pool's to say. ``make_policy`` is called
-    once for each life of the proxy.
+    once for each life of the proxy. ``choose`` is what the policy decides; one of
+    another package is ``guarded``: what it answers is checked, and it cannot write.
     """
 
     def __init__(
@@ -39,16 +41,19 @@ class Upstream:
         kernel: Kernel,
         pool: PoolPort | None = None,
         side: RouterSide | None = None,
+        guarded: bool = False,
     ) -> None:
         self.name = name
         self.pods = pods
         self.pool = pool
         self.side = side or RouterSide()
-        self.columns = PodColumns([pod.name for pod in pods])
+        self.columns = PodColumns([pod.name for pod in pods], guarded)
         self.serves = True  # whether there is anybody to place a request on
         self.fault_http_status: int | None = None  # what its pods answer instead of serving
-        self._availability = Availability(self.columns.ready, kernel, self._readiness_changed)
+        self._availability = Availability(self.columns, kernel, self._readiness_changed)
         self._make_policy = make_policy
+        self._guarded = guarded
+        self._put = self.columns.put
         self._kernel = kernel
         self._take_policy()
 
@@ -68,6 +73,9 @@ class Upstream:
 
     def _take_policy(self) -> None:
         self.policy = self._make_policy()
+        reasons = known_reasons(self.policy)
+        choose = self.policy.choose
+        self.choose = guarded_choice(self.policy, reasons) if self._guarded else choose
         observes = self.policy.observes
         self._wants_dispatched = Dispatched in observes
         self._wants_first_token = FirstToken in observes
@@ -110,10 +118,11 @@ class Upstream:
 
     def dispatched(self, attempt: Attempt) -> None:
         """``attempt`` leaves for its pod."""
-        self.columns.in_flight[attempt.pod_index] += 1
+        in_flight, pod = self.columns.in_flight, attempt.pod_index
+        self._put(in_flight, pod, in_flight[pod] + 1)
         if self._wants_dispatched:
             view = attempt.request.view()
-            self.policy.observe(Dispatched(view, attempt.pod_index, self._kernel.now_s))
+            self.policy.observe(Dispatched(view, pod, self._kernel.now_s))
 
     def send(self, attempt: Attempt) -> None:
         """``attempt`` reaches its pod, whichever way it has taken."""
@@ -131,8 +140,8 @@ class Upstream:
 
     def ended(self, attempt: Attempt) -> None:
         """``attempt`` is over, however it ended."""
-        pod = attempt.pod_index
-        self.columns.in_flight[pod] -= 1
+        in_flight, pod = self.columns.in_flight, attempt.pod_index
+        self._put(in_flight, pod, in_flight[pod] - 1)
         if self._wants_ended:
             fact = Ended(attempt.request.view(), pod, attempt.status, self._kernel.now_s)
             self.policy.observe(fact)

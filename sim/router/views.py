@@ -46,7 +46,11 @@ class PodView(Protocol):
 
 
 class Place(NamedTuple):
-    """Send the request to this pod now."""
+    """Send the request to this pod now, which must be ready.
+
+    ``outcome`` is a word of ``sim.request.Outcome``, ``reason`` why it is not where its session
+    was: one of ``sim.router.decisions.REASONS``, or of the policy's own ``reasons``.
+    """
 
     pod: int
     outcome: str
@@ -55,13 +59,13 @@ class Place(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """Keep the request in the proxy and ask again at ``until_s``."""
+    """Keep the request in the proxy and ask again at ``until_s``, later than now, within a day."""
 
     until_s: float
 
 
 class Reject(NamedTuple):
-    """Answer the client with an error."""
+    """Answer the client with an error, 400 to 599."""
 
     http_status: int
     reason: str
@@ -157,7 +161,8 @@ class Policy(Protocol):
     ``observes`` lists the types of fact it wants; PodAdded for the first pods
     comes before any request when asked for. ``tick_interval_s`` is None or
     the period of its ticks. ``has_home`` tells whether its spills mean
-    something (a policy without memory or home has no spill ratio).
+    something (a policy without memory or home has no spill ratio). A class may
+    have ``reasons``, a frozenset of its own words beside those that there are.
     """
 
     observes: ClassVar[frozenset[type]]

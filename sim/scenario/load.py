@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from sim import registry as registries
+from sim.blame import faults_named
 from sim.errors import Fault, ScenarioError
 from sim.registry import Registry
 from sim.scenario import checks, nodes
@@ -151,13 +152,28 @@ def _load(
     inputs: Inputs | None,
     unreadable: list[Fault],
 ) -> ScenarioSet:
+    registry = registry or registries.load()
+    with faults_named(lambda: registry.foreign, lambda: source):
+        return _checked(root, source, directory, settings, registry, chosen, inputs, unreadable)
+
+
+def _checked(
+    root: Node,
+    source: str,
+    directory: Path,
+    settings: Sequence[str],
+    registry: Registry,
+    chosen: Sequence[str],
+    inputs: Inputs | None,
+    unreadable: list[Fault],
+) -> ScenarioSet:
     root, misspelt = respelled(root)
     changes, faults = parse_settings(settings)
     roots, more = variant_roots(root, changes, chosen)
     faults += [*misspelt, *more]
     if is_null(at(root, "variants")) or entries(at(root, "variants")):  # else they are not known
         faults += _unknown_variants(chosen, list(roots), source)
-    validator = Validator(registry or registries.load(), directory, inputs)
+    validator = Validator(registry, directory, inputs)
     checked = {name: validator.scenario(node, name) for name, node in roots.items()}
     told = _merged({name: found.faults for name, found in checked.items()})
     faults += [*unreadable, *_of_what_is_read(told, roots.values())]

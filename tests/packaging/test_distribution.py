@@ -1,9 +1,11 @@
 """The lock, the licence files and the wheel: what a user gets who is not us."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -46,7 +48,7 @@ def test_the_lock_names_no_place():
 def wheel(tmp_path_factory) -> zipfile.ZipFile:
     """The wheel, built from a copy so that nothing is left behind in the checkout."""
     copy = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "podsim.py"):
         shutil.copy(ROOT / name, copy)
     shutil.copytree(ROOT / "sim", copy / "sim", ignore=shutil.ignore_patterns("__pycache__"))
     build = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
@@ -78,6 +80,7 @@ def test_the_wheel_holds_every_module_and_the_data_that_the_command_needs(wheel)
     assert {"quickstart.yaml", "b200-agents.yaml", "swap-budget.yaml"} <= {
         name.removeprefix("sim/data/scenarios/") for name in packed
     }
+    assert "podsim.py" in wheel.namelist()
 
 
 def test_the_wheel_carries_licence_and_attribution(wheel):
@@ -92,3 +95,31 @@ def test_the_licence_is_the_whole_apache_text():
     assert PROJECT["license"] == "Apache-2.0"
     assert "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in text
     assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_skeleton_of_a_policy_works_at_once(tmp_path):
+    """Somebody with a policy of their own had to find out by reading how a package begins: now it
+    is written, and installed, run and tested as its README says.
+    """
+
+    def does(*command: str, folder: Path = tmp_path) -> str:
+        child = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert child.returncode == 0, child.stdout + child.stderr
+        return child.stdout
+
+    python = str(tmp_path / "venv/bin/python")
+    does(sys.executable, "-m", "venv", "--without-pip", "venv")
+    (purelib,) = tmp_path.glob("venv/lib/*/site-packages")
+    ours = sysconfig.get_path("purelib")  # podsim, setuptools and pytest are there
+    (purelib / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    podsim = (python, "-m", "sim.cli")
+    does(*podsim, "init", "--policy", "prefix-score")
+    does(*podsim, "init")
+    folder = tmp_path / "prefix-score"
+    readme = (folder / "README.md").read_text("utf-8")
+    install, run, test = re.findall(r"^    (.+?)  +#", readme + "#", re.MULTILINE)
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    does(*pip, *shlex.split(install)[1:], folder=folder)
+    does(*podsim, *shlex.split(run)[1:], "--no-store", "--seed", "1", "--jobs", "1")
+    assert test.strip() == "pytest"
+    assert "12 passed" in does(python, "-m", "pytest", folder=folder)

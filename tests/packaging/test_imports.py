@@ -1,7 +1,9 @@
 """What a verb may import: start-up time is decided here."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +81,31 @@ def test_the_package_itself_imports_nothing_heavy(program):
         check=True,
     )
     assert set(child.stdout.split()) & HEAVY == set()
+
+
+def by_its_name(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Python in ``folder``, which may not find podsim by its name where it was installed before."""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True
+    )
+
+
+def test_podsim_is_there_by_its_name(tmp_path):
+    """`import podsim` and `python -m podsim` did not exist: the package is called sim."""
+    child = by_its_name("-m", "podsim", "--version", folder=tmp_path)
+    assert (child.returncode, child.stderr) == (0, "")
+    assert child.stdout.startswith("podsim ")
+    program = "import podsim, sim; print(podsim.load is sim.load, dir(podsim) == dir(sim))"
+    assert by_its_name("-c", program, folder=tmp_path).stdout == "True True\n"
+
+
+@pytest.mark.parametrize("shadow", ["sim.py", "sim/__init__.py"])
+def test_a_sim_of_ones_own_is_told(tmp_path, shadow):
+    """It was found instead of podsim's: "'sim' is not a package", or no attribute 'run'."""
+    (tmp_path / shadow).parent.mkdir(exist_ok=True)
+    (tmp_path / shadow).write_text("")
+    child = by_its_name("-m", "podsim", "--version", folder=tmp_path)
+    assert child.returncode == 1
+    last = child.stderr.splitlines()[-1]
+    assert last.startswith(f"ImportError: {tmp_path / shadow} is found before podsim's own package")

@@ -9,7 +9,7 @@ from math import ceil
 
 import xxhash
 
-from tests.placement.fleet import Fleet
+from sim.testing import Fleet
 
 
 def clockwise(key: int, salt: str, members: dict[int, str], virtual_nodes: int) -> list[int]:

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from sim.router.placement.data_parallel import VllmDp
-from tests.placement.fleet import Router, pods, router
+from sim.testing import Router, pods, router
 
 
 def chosen(sender: Router, count: int, now_s: float = 0.0) -> list[int]:

@@ -6,7 +6,7 @@ from statistics import mean
 import pytest
 
 from sim.router.placement.load import LeastLoaded, PowerOfTwo, Random, RoundRobin
-from tests.placement.fleet import Router, context, pods, router
+from sim.testing import Router, context, pods, router
 
 
 def one_at_a_time(ties: str, seed: int = 1) -> Counter[int]:

@@ -4,7 +4,7 @@ import pytest
 
 from sim.router.placement.ring import BoundedRing, ConsistentHash
 from sim.router.placement.table import SessionTable
-from tests.placement.fleet import Router, keys, pods, router
+from sim.testing import Router, keys, pods, router
 
 A, B = 0, 1
 TURN_TOKENS = 1600

@@ -12,8 +12,8 @@ from sim.content import Node, Prompt
 from sim.router.placement.hashing import HashRing
 from sim.router.placement.ring import BoundedRing, ConsistentHash
 from sim.router.views import PodAdded, PodRemoved
+from sim.testing import Fleet, Router, keys, pods, request, router
 from tests.placement import reference
-from tests.placement.fleet import Fleet, Router, keys, pods, request, router
 
 ALL_READY = [True] * 9
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from sim.router.placement.hashing import session_key
 from sim.router.placement.ring import BoundedRing, BoundedRingSpec, ConsistentHash
 from sim.router.placement.table import SessionTable, SessionTableSpec
-from tests.placement.fleet import keys, pods, request, router
+from sim.testing import keys, pods, request, router
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from sim.router.placement.table import SessionTable
-from tests.placement.fleet import Fleet, Router, keys, pods, router
+from sim.testing import Fleet, Router, keys, pods, router
 
 P, Q, OTHER = 0, 1, 2
 KEY = keys(1)[0]

@@ -11,7 +11,7 @@ import pytest
 
 from sim.router.placement.ring import ConsistentHash
 from sim.router.placement.table import SessionTable
-from tests.placement.fleet import Router, keys, pods, router
+from sim.testing import Router, keys, pods, router
 
 KEY = keys(1)[0]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.router.placement.table import SessionTable
-from tests.placement.fleet import keys, pods, router
+from sim.testing import keys, pods, router
 from tests.placement.reference import ReferenceTable, clockwise
 
 # Small numbers, so that every rule comes up within a few events. Times are

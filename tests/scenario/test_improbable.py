@@ -143,7 +143,7 @@ def test_prompts_are_held_against_the_backend_they_go_to_first(loaded: Loaded) -
         (CountForms(uniform=UniformCount(min=1, max=10)), 7, 0.3),
         (CountForms(lognormal=LognormalCount(median=100, sigma=1.0)), 99, 0.502),
         (CountForms(lognormal=LognormalCount(median=100, sigma=1.0, max=200)), 200, 0.0),
-        (CountForms(lognormal=LognormalCount(median=100, sigma=1.0, min=300)), 299, 1.0),
+        (CountForms(lognormal=LognormalCount(median=400, sigma=1.0, min=300)), 299, 1.0),
         (CountForms(geometric=GeometricCount(mean=10.0)), 5, 0.59049),
     ],
 )

@@ -79,7 +79,12 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
     help="Write the metrics of all runs as exposition text; see podsim export.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
-@click.option("--check", is_flag=True, help="Verify every invariant, not only the cheap ones.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Verify every invariant, not only the cheap ones; with families of other packages also "
+    "that a second run comes to the same.",
+)
 def command(
     file: Path,
     variants: tuple[str, ...],
