@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sim.errors import WorkerError
+from sim.errors import UserError, WorkerError
 from sim.signals import signals_held_back, without_interrupts
 from sim.unraisable import raised_again
 
@@ -92,9 +92,18 @@ class Worker:
     index: int = -1
 
     def give(self, index: int, call: Callable[[Tell], Any]) -> None:
-        """Hand it a call; raises ``WorkerError`` when it is gone, and had not heard of the call."""
+        """Hand it a call; raises ``WorkerError`` when it is gone, and had not heard of the call.
+
+        Raises ``UserError`` for a call that cannot be sent: one with a spec that its
+        package does not define at the top of a module.
+        """
         self.index = index
-        pickled = pickle.dumps(call)
+        try:
+            pickled = pickle.dumps(call)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise UserError(
+                f"a run cannot be sent to a worker process: {error}; --jobs 1 makes it here"
+            ) from error
         try:
             self.connection.send_bytes(pickled)
         except OSError:

@@ -1,7 +1,8 @@
 """Room beside a file or folder where it is written until it is whole."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from errno import EINVAL
 from pathlib import Path
 from typing import Final
 
@@ -29,14 +30,18 @@ def make_beside(target: Path, make: Callable[[Path], None]) -> Path:
             return place
 
 
-def write_whole(target: Path, content: bytes) -> None:
-    """Write a file, or leave what was there: it replaces the old one when it is whole.
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A path to write to: it replaces ``target`` when it is whole, or leaves what was there.
 
-    Raises ``OSError`` when the disk refuses it.
+    Raises ``OSError`` when the disk refuses it, and for a device or a pipe, which a
+    file must not take the place of: a root's /dev/null would be gone.
     """
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise OSError(EINVAL, "it is not a file", str(target))
     unfinished = make_beside(target, make_file)
     try:
-        unfinished.write_bytes(content)
+        yield unfinished
         unfinished.replace(target)
     except BaseException as error:
         with suppress(OSError):
@@ -44,6 +49,12 @@ def write_whole(target: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             error.filename, error.filename2 = str(target), None
         raise
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all; raises ``OSError`` as ``replacing`` does."""
+    with replacing(target) as unfinished:
+        unfinished.write_bytes(content)
 
 
 def make_file(place: Path) -> None:

@@ -18,7 +18,7 @@ from sim.errors import UserError
 from sim.results import arrow
 from sim.results.comparison import figure_keys
 from sim.results.metrics import metric
-from sim.results.unfinished import make_beside, make_file, write_whole
+from sim.results.unfinished import replacing, write_whole
 from sim.scenario.load import ScenarioSet
 from sim.scenario.nodes import plain
 from sim.scenario.variants import parse_settings
@@ -84,12 +84,8 @@ def write(table: arrow.Table, place: Path) -> None:
         if place.suffix.lower() == CSV:
             write_whole(place, arrow.csv_text(table).encode())
             return
-        unfinished = make_beside(place, make_file)
-        try:
+        with replacing(place) as unfinished:
             arrow.write(table, unfinished)
-            unfinished.replace(place)
-        finally:
-            unfinished.unlink(missing_ok=True)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(

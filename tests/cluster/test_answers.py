@@ -30,7 +30,8 @@ def test_refusals_and_cuts_are_told_with_their_reasons() -> None:
     workload = {"kind": "script", "rows": rows}
     run = sim.run(fleet(workload, {"kind": "round-robin"}, maxModelLen=2000), check=True).runs[0]
     assert run.warnings == (
-        "1 of the 3 requests of the window refused or broken off: prompt_too_long 1",
+        "1 of the 3 requests of the window refused or broken off: prompt_too_long 1; times and "
+        "speeds say nothing of these 33.3 %",
         "1 answers were cut off (length): the model limit, the context of a slot, or all KV "
         "blocks of a pod left no room for more tokens",
     )

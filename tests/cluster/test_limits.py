@@ -41,7 +41,7 @@ def test_c55_the_queue_limit_counts_running_requests_too() -> None:
     assert requests["first_token_s"][2:].isna().all()
     assert run.warnings[0] == (
         "4 of the 6 requests of the window refused or broken off: all_backends_failed 4 "
-        "(backends: queue_full 4)"
+        "(backends: queue_full 4); times and speeds say nothing of these 66.7 %"
     )
 
 

@@ -23,7 +23,8 @@ def test_a_full_unified_pool_is_told_as_server_errors() -> None:
     assert list(zip(run.requests["status"], run.requests["http_status"])) == answers
     assert run.summary["requests_failed"] == 2
     assert run.warnings == (
-        "2 of the 3 requests of the window refused or broken off: context_exceeded 2",
+        "2 of the 3 requests of the window refused or broken off: context_exceeded 2; times and "
+        "speeds say nothing of these 66.7 %",
     )
 
 

@@ -63,9 +63,11 @@ class Made:
 def made() -> Made:
     closes: list[arrow.Mask] = []
 
-    def noted(facts: Any, tables: Any, requests: Any, closes_session: arrow.Mask) -> Any:
+    def noted(
+        facts: Any, tables: Any, requests: Any, closes_session: arrow.Mask, *more: Any
+    ) -> Any:
         closes.append(closes_session)
-        return summarise(facts, tables, requests, closes_session)
+        return summarise(facts, tables, requests, closes_session, *more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sim.record, "summarise", noted)

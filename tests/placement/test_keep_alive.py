@@ -6,7 +6,7 @@ from typing import Any
 from sim.request import Status
 from sim.router.placement.keep_alive import KeepAlive, KeepAliveSpec
 from sim.router.views import Ended, PodNotReady
-from tests.placement.fleet import Router, context, pods, request
+from sim.testing import Router, context, pods, request
 
 
 def router(count: int = 4, seed: int = 1, **settings: Any) -> Router:

@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from sim.results.digest import digest
 from sim.results.places import PREVIOUS
 from sim.results.store import Origin, folder, read, write
 from sim.results.tables import DECLARED
-from sim.results.unfinished import UNFINISHED
+from sim.results.unfinished import UNFINISHED, write_whole
 from tests.results.builders import Book, facts, mixed_run
 
 HASH = "0123456789abcdef" * 4
@@ -216,3 +217,13 @@ def test_tables_that_are_not_those_of_the_digest_are_refused(tmp_path: Path) -> 
     arrow.write(RESULT.tables.pods, path / "requests.parquet")
     with pytest.raises(UserError, match="not those of the digest"):
         read(path)
+
+
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    """``podsim sweep -o /dev/null``, by root: the device was gone, a file lay in its place."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="it is not a file"):
+        write_whole(pipe, b"content")
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

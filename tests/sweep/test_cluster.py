@@ -81,9 +81,9 @@ def test_without_an_address_a_cluster_of_this_machine(podsim, folder):
 def test_a_search_on_a_cluster(folder, scheduler):
     """``podsim find`` would know processes of this machine only."""
     arguments = ("tiny.yaml", ladder("backends.pods.replicas=1..2", None))
-    target = parse("ttft_s.p50 <= 10")
-    far = find(*arguments, target, opener("dask", None, scheduler.scheduler_address))
-    assert far == find(*arguments, target, here)
+    targets = (parse("ttft_s.p50 <= 10"),)
+    far = find(*arguments, targets, opener("dask", None, scheduler.scheduler_address))
+    assert far == find(*arguments, targets, here, root=folder / "near")
 
 
 def test_workers_that_lack_a_file_or_have_another_podsim_are_refused_first(folder, scheduler):

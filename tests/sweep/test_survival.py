@@ -32,9 +32,9 @@ PATIENCE_S = 300.0
 RUNS = 8
 SWEEP = (
     *("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1..2..1"),
-    *("--seeds", "2", "--set", "window.measure=2m"),
+    *("--set", "window.measure=2m", "--seeds"),
 )
-ENDLESS = (*SWEEP, "--seeds", "5000")
+ENDLESS = (*SWEEP, "5000")
 """The same with more runs than any machine makes while a signal is on its way."""
 
 
@@ -92,11 +92,11 @@ def test_a_killed_sweep_loses_no_finished_run_and_a_rerun_completes_it(
     assert before  # they were the first to be begun
 
     monkeypatch.setattr("sim.sweep.places.worker_processes", here)
-    rerun = podsim(*SWEEP)
+    rerun = podsim(*SWEEP, "2")
     assert rerun.exit_code == 0
     assert f"{len(before)} of {RUNS} runs are kept" in rerun.stderr
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert podsim(*SWEEP, "--out", "undisturbed").exit_code == 0
+    assert podsim(*SWEEP, "2", "--out", "undisturbed").exit_code == 0
     assert table_bytes(folder) == table_bytes(folder, "undisturbed")
 
 
@@ -388,7 +388,7 @@ def test_a_full_disk_ends_a_sweep_kindly_and_loses_no_finished_run(podsim, folde
     monkeypatch.setattr("sim.sweep.places.worker_processes", here)
     with pytest.MonkeyPatch.context() as patch:
         full_disk(patch, after=1 + 5)
-        result = podsim(*SWEEP)
+        result = podsim(*SWEEP, "2")
     assert result.exit_code == 2
     assert "cannot keep a finished run in results/sweeps" in result.stderr
     assert "No space left on device" in result.stderr
@@ -396,10 +396,10 @@ def test_a_full_disk_ends_a_sweep_kindly_and_loses_no_finished_run(podsim, folde
     assert "Traceback" not in result.stderr
     assert len(kept(folder)) == 5
     assert not list(folder.rglob(".unfinished-*"))
-    again = podsim(*SWEEP)
+    again = podsim(*SWEEP, "2")
     assert again.exit_code == 0
     assert f"5 of {RUNS} runs are kept" in again.stderr
-    podsim(*SWEEP, "--out", "other")
+    podsim(*SWEEP, "2", "--out", "other")
     assert table_bytes(folder) == table_bytes(folder, "other")
 
 
