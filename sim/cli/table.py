@@ -1,13 +1,13 @@
 """What ``podsim run`` prints: the variants side by side as columns of a table, or as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sim.cli.layout import side_by_side, wrapped
 from sim.results.metrics import flatten
-from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, UNKNOWN, shown
+from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, UNKNOWN, Row, shown
 from sim.results.survivors import LATE_MEANS, is_late
 from sim.results.wording import (
     alike_warnings,
@@ -19,6 +19,7 @@ from sim.results.wording import (
 from sim.stats import PERCENTILE_METHOD
 
 if TYPE_CHECKING:
+    from sim.comparison.verdict import Judged
     from sim.results.result import RunResult
 
 LEAST_SEEDS: Final = 2
@@ -102,7 +103,7 @@ def render(runs: Runs, folder: Path | None) -> str:
         for variant, under in ran.items()
         if len(under) < len(seeds)
     ]
-    lines += [*_answers(runs, variants), *_notes(runs)]
+    lines += [*_answers(runs, variants, rows), *_notes(runs)]
     if folder is not None:
         lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
     return "\n".join(lines).rstrip("\n")
@@ -153,12 +154,13 @@ def _is_late(runs: Runs, key: str) -> bool:
     return any(each.get(key, 0.0) is None and is_late(key, each) for each in summaries)
 
 
-def _answers(runs: Runs, variants: Sequence[str]) -> Iterator[str]:
+def _answers(runs: Runs, variants: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
     """What the seeds say of each variant beside the first one, in the primary metrics."""
     from sim.comparison.paired import compare
     from sim.comparison.sides import result_side
-    from sim.comparison.wording import change, few
+    from sim.comparison.wording import few
 
+    called = {row.key: row.label.strip().rpartition(", ")[0] for row in rows}
     first, *others = [
         result_side(name, runs.scenario.name, [run for run in runs.runs if run.variant == name])
         for name in variants
@@ -168,7 +170,7 @@ def _answers(runs: Runs, variants: Sequence[str]) -> Iterator[str]:
             continue
         found = compare(first, other, across=True)
         said = [
-            f"{word}: {few([f'{each.key} {change(each)}'.rstrip() for each in judged], MOST_NAMED)}"
+            f"{word}: {few([_changed(each, called) for each in judged], MOST_NAMED)}"
             for word, judged in (
                 ("better", found.named("better")),
                 ("worse", found.named("worse")),
@@ -179,6 +181,13 @@ def _answers(runs: Runs, variants: Sequence[str]) -> Iterator[str]:
         yield from wrapped(
             f"{other.label} against {first.label}: {'; '.join(said) or 'no difference'}"
         )
+
+
+def _changed(judged: "Judged", called: Mapping[str, str]) -> str:
+    """A figure as the table calls it, if it is there, and how much it changes."""
+    from sim.comparison.wording import change
+
+    return f"{called.get(judged.key) or judged.key} {change(judged)}".rstrip()
 
 
 def _notes(runs: Runs) -> list[str]:
