@@ -228,7 +228,7 @@ def _unsent_headers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 
 def _unlooked_at(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """Settings that nothing looks at: priorities under fcfs, IfIdle without a pool."""
+    """Settings that nothing looks at: priorities under fcfs, IfIdle without a pool, num_ctx."""
     engines = [scenario.engines[scenario.backends[name].engine] for name in reachable(scenario)]
     if all(getattr(engine, "scheduling_policy", None) != "priority" for engine in engines):
         for name, workload in scenario.workloads.items():
@@ -236,6 +236,12 @@ def _unlooked_at(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             if getattr(workload, "priority", 0) or any(row.priority for row in rows):
                 message = "changes nothing: no engine has schedulingPolicy: priority"
                 yield ("workloads", name, "priority"), message
+    if all(pool.kind != "ollama" for pool in scenario.pools.values()):
+        for name, workload in scenario.workloads.items():
+            rows = getattr(workload, "rows", None) or ()
+            if getattr(workload, "num_ctx", None) or any(row.num_ctx for row in rows):
+                message = "changes nothing: only a pool of kind ollama loads a model for a context"
+                yield ("workloads", name, "numCtx"), message
     pooled = {member for pool in scenario.pools.values() for member in pool.members}
     for index, rule in enumerate(scenario.router.rules):
         if rule.pool_activation == "IfIdle" and not pooled & set(rule.backends):

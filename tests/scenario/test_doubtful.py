@@ -258,6 +258,12 @@ def test_requests_without_a_session_key_are_doubted_where_one_is_looked_for(
         ),
         (
             "9}]}",
+            "9}], numCtx: 4096}",
+            "7:98: workloads.w.numCtx: changes nothing: only a pool of kind ollama loads a model "
+            "for a context",
+        ),
+        (
+            "9}]}",
             "9}], retry: {on: [504, 500]}}",
             "7:102: workloads.w.retry.on: no try is repeated: the router never answers 504, 500; "
             "502 or 503 it does",
