@@ -157,7 +157,9 @@ def sweep_lines(
     style.dress(ax, x_label or x, y_label or _labelled(metric))
     if not len(frame):
         style.nothing(ax, "no points")
-    style.title(ax, _title(metric), "mean and 95 % t interval over the seeds")
+    several = frame.duplicated([key for key in (x, by) if key is not None]).any()
+    told = "mean and 95 % t interval over the seeds" if several else "one run at each point"
+    style.title(ax, _title(metric), told)
     style.legend(ax)
     return ax
 

@@ -256,5 +256,5 @@ def _warm_up_too_short(requests: RequestColumns, window: Window) -> str | None:
         return None
     return (
         f"the warm-up may be too short: times to the first token settle at {arrival_s[cut]:.1f} s "
-        f"only (MSER-5), the window begins at {window.start_s:g} s"
+        f"only, the window begins at {window.start_s:g} s"
     )

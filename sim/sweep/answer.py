@@ -85,6 +85,14 @@ class Answer:
     skipped: tuple[tuple[Number, str], ...] = ()
     reason: str | None = None
 
+    def __repr__(self) -> str:
+        """One line: a notebook shows it."""
+        value = "" if self.value is None else f" = {self.value:g}{self.unit}"
+        return (
+            f"Answer({self.variant or 'no variants'}: {in_words(self.targets)}: {self.status}, "
+            f"{self.path}{value}, {len(self.trials)} values tried)"
+        )
+
     @property
     def crossing(self) -> tuple[Number, Number] | None:
         """The neighbours among the trials between which the means alone cross a bound; None

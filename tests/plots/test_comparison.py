@@ -119,6 +119,14 @@ def test_a_null_is_left_out_of_the_mean_and_a_point_of_nulls_out_of_the_line():
     assert dot.get_xydata().tolist() == [[6.0, 6.0], [8.0, 1.0]]
 
 
+def test_a_sweep_under_one_seed_claims_no_interval():
+    """Dots without bars stood below "mean and 95 % t interval over the seeds"."""
+    frame = sweep(x=1.0)
+    drawn = sweep_lines(frame[frame.seed == 1], "backends.qwen.replicas", "x")
+    assert "one run at each point" in words(drawn)
+    assert "interval over the seeds" in words(sweep_lines(frame, "backends.qwen.replicas", "x"))
+
+
 def test_each_variant_has_its_line():
     """Two policies would be averaged into one that nobody has."""
     frame = pd.concat([sweep(x=1.0), sweep(x=2.0).assign(variant="table")])

@@ -38,6 +38,22 @@ def test_more_than_a_figure_can_show_is_refused(podsim: Podsim) -> None:  # noqa
     assert "more was swept than a figure can show" in result.output
 
 
+def test_a_sweep_that_cannot_be_drawn_says_why(podsim: Podsim) -> None:  # noqa: F811
+    """Two sweeps, or one whose table went to a CSV file, were "no stored run in this folder"."""
+    folder = swept(podsim, "-o", "x.csv")
+    result = podsim("plot", folder)
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"error: {folder}: has no table.parquet: the sweep has not ended, or its table went "
+        "elsewhere; the same podsim sweep without -o writes it\n",
+    )
+    result = podsim("plot", folder, folder)
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"error: {folder} is a sweep: plot one at a time, and runs apart from it\n",
+    )
+
+
 @pytest.mark.parametrize("requests", [(), ("0", "1")])
 def test_the_parts_of_a_time_to_first_token_are_drawn(
     podsim: Podsim,  # noqa: F811

@@ -455,3 +455,8 @@ def test_a_notebook_shows_one_line(folder):
     runs = sim.run("tiny.yaml", seeds=[1, 2])
     judged = sim.compare(runs, variants=("round-robin", "least-loaded"))
     assert repr(judged) == f"Comparison(tiny, base → new: {judged.verdict})"
+    answers = sim.sweep.find(
+        "tiny.yaml", "backends.pods.replicas=1..2", "error_ratio <= 0", variants=["round-robin"]
+    )
+    said = "round-robin: error_ratio <= 0: always, backends.pods.replicas = 1, 2 values tried"
+    assert repr(answers) == f"(Answer({said}),)"

@@ -175,13 +175,25 @@ def _refuse_the_mute(kinds: "list[Kind]", material: "Material") -> None:
 
 
 def _sweep_table(names: tuple[str, ...]) -> Path | None:
-    """The table of a sweep, if that is what is meant: its folder, or the file itself."""
-    from sim.sweep.kept import TABLE
+    """The table of a sweep, if that is what is meant: its folder, or the file itself.
 
-    for place in (Path(names[0]), Path(names[0]) / TABLE):
-        if len(names) == 1 and place.name == TABLE and place.is_file():
-            return place
-    return None
+    Raises ``UserError`` for several sweeps, and for one whose table is not in its folder.
+    """
+    from sim.sweep.kept import DESIGN, TABLE
+
+    named = [Path(name) for name in names]
+    places = [place if place.name == TABLE else place / TABLE for place in named]
+    swept = [place for place in places if place.is_file() or place.with_name(DESIGN).is_file()]
+    if not swept:
+        return None
+    if len(names) > 1:
+        raise UserError(f"{swept[0].parent} is a sweep: plot one at a time, and runs apart from it")
+    if not swept[0].is_file():
+        raise UserError(
+            f"{swept[0].parent}: has no {TABLE}: the sweep has not ended, or its table went "
+            "elsewhere; the same podsim sweep without -o writes it"
+        )
+    return swept[0]
 
 
 def _drawn_sweep(place: Path, width_in: float) -> "dict[str, Callable[[], Figure]]":

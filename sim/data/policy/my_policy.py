@@ -3,10 +3,10 @@
 ``MyPolicySpec`` is what a scenario may say: fields in snake_case, which YAML has in camelCase
 (``memory_lasts`` is ``memoryLasts``). Field types with units are in ``sim.scenario.fields``:
 ``Duration`` and ``PositiveDuration`` (30s, 250ms; seconds in Python), ``Tokens`` and
-``PositiveTokens`` (75k), ``Bytes`` and ``PositiveBytes`` (64KiB), ``Probability``, ``count(low,
-high)`` and ``number(low, high)`` for whole and real numbers in a range; beside them ``bool``,
-``Literal[...]`` for a choice of words, and tuples of these. Give each a default that could be
-written out, and a description.
+``PositiveTokens`` (75k), ``Bytes`` and ``PositiveBytes`` (64KiB), ``Probability``, and
+``Annotated[int, whole(low, high)]`` or ``Annotated[float, real(low, high)]`` for numbers in a
+range; beside them ``bool``, ``Literal[...]`` for a choice of words, and tuples of these. Give each
+a default that could be written out, and a description.
 
 ``MyPolicy`` decides. What it is told is in ``sim.router.views``; it may not write into what it
 sees, and draws at random from ``context.streams`` only, so that a run can be repeated.
