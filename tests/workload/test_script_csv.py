@@ -358,7 +358,7 @@ REQUIRED = "promptTokens,outputTokens\n"
         (b'[\n{"prompt": 9}]', "is JSON, not CSV: write a header with arrival_s, promptTokens"),
         (b"PAR1\0\0", "is a Parquet file: write it as CSV"),
         (b"PK\x03\x04\0", "is a zip archive or a spreadsheet: unpack it, or save the sheet as CSV"),
-        (gzip.compress(PLAIN.encode())[:-9], "is a damaged gzip file: "),
+        (gzip.compress(PLAIN.encode(), mtime=0)[:-9], "is a damaged gzip file: "),
         (
             b"arrival_s\tpromptTokens\n",
             "1:1: columns must be separated by commas; these are by t",
