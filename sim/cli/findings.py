@@ -114,7 +114,10 @@ def _block(answer: "Answer") -> list[str]:
         lines.append(f"{'Larger' if answer.larger_helps else 'Smaller'} values help.")
     lines += aligned([header, *rows], numbers=range(len(header) - 1))
     if few:
-        lines += wrapped(f"left out: the share that {REFUSED}, of whom the figure says nothing")
+        lines += wrapped(
+            f"left out: the share that {REFUSED}, of whom the figure says nothing, under the seed "
+            "with the most of them"
+        )
     written = {_figure(each) for trial in answer.trials for each in trial.judged}
     for word, meaning in MEANINGS.items():
         lines += wrapped(f"{word}: {meaning}") if word in written else []

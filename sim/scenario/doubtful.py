@@ -228,7 +228,18 @@ def _unsent_headers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 
 def _unlooked_at(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """Settings that nothing looks at: priorities under fcfs, IfIdle without a pool, num_ctx."""
+    """Settings that nothing looks at: priorities under fcfs, contexts or IfIdle without a pool."""
+    pools = scenario.pools.values()
+    if not any(pool.contexts(engines_of(scenario, pool)) for pool in pools):
+        for name, workload in scenario.workloads.items():
+            rows = getattr(workload, "rows", None) or ()
+            if getattr(workload, "num_ctx", None) or any(row.num_ctx for row in rows):
+                message = "changes nothing: there is no pool of kind ollama"
+                yield ("workloads", name, "numCtx"), message
+    others = ("router", "proxy", "maxInstanceFailoverRerouteAttempts")
+    one_each = all(scenario.backends[name].replicas == 1 for name in reachable(scenario))
+    if scenario.router.proxy.max_instance_failover_reroute_attempts and one_each:
+        yield others, "changes nothing: no backend has another pod"
     engines = [scenario.engines[scenario.backends[name].engine] for name in reachable(scenario)]
     if all(getattr(engine, "scheduling_policy", None) != "priority" for engine in engines):
         for name, workload in scenario.workloads.items():
@@ -236,13 +247,7 @@ def _unlooked_at(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             if getattr(workload, "priority", 0) or any(row.priority for row in rows):
                 message = "changes nothing: no engine has schedulingPolicy: priority"
                 yield ("workloads", name, "priority"), message
-    if all(pool.kind != "ollama" for pool in scenario.pools.values()):
-        for name, workload in scenario.workloads.items():
-            rows = getattr(workload, "rows", None) or ()
-            if getattr(workload, "num_ctx", None) or any(row.num_ctx for row in rows):
-                message = "changes nothing: only a pool of kind ollama loads a model for a context"
-                yield ("workloads", name, "numCtx"), message
-    pooled = {member for pool in scenario.pools.values() for member in pool.members}
+    pooled = {member for pool in pools for member in pool.members}
     for index, rule in enumerate(scenario.router.rules):
         if rule.pool_activation == "IfIdle" and not pooled & set(rule.backends):
             message = "changes nothing: none of the rule's backends is a member of a pool"

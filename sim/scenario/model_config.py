@@ -42,6 +42,9 @@ _LONG_ROPE: Final = frozenset({"su", "longrope", "llama3"})
 _QUANTIZED: Final = {"fp8": "fp8", "fbgemm_fp8": "fp8", "awq": "int4", "mxfp4": "mxfp4"}
 
 
+INSTEAD: Final = "give stepTime and the KV capacity instead"
+
+
 class NotExpressed(ValueError):  # noqa: N818 - it is the model that is not
     """The configuration of a model that podsim cannot count; the message says why."""
 
@@ -65,16 +68,10 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(written, dict):
         raise ScenarioError([Fault(str(path), 0, 0, "", "must hold one object")])
     name = path.absolute().parent.name if path.stem == "config" else path.stem
-    return {"name": name, **dimensions(written, str(path))}
-
-
-def dimensions(written: Config, source: str) -> dict[str, Any]:
-    """As ``architecture``; raises ``ScenarioError`` with the place ``source`` instead."""
     try:
-        return architecture(written)
+        return {"name": name, **architecture(written)}
     except NotExpressed as error:
-        message = f"{error}; give stepTime and the KV capacity instead"
-        raise ScenarioError([Fault(source, 0, 0, "", message)]) from None
+        raise ScenarioError([Fault(str(path), 0, 0, "", f"{error}; {INSTEAD}")]) from None
 
 
 def architecture(written: Config) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from sim.scenario.fields import SALVAGED, Model
 from sim.scenario.rules import Hole, Problem, Unusable, broken
 from sim.scenario.suggest import SLIP, meant, nearest
-from sim.scenario.translate import members
+from sim.scenario.translate import kinds, members
 
 Part = TypeVar("Part", bound=BaseModel)
 Location = tuple[str | int, ...]
@@ -84,7 +84,7 @@ class Salvage:
 
     def _misnamed(self, annotation: Any, value: Any, here: Location) -> Any:
         """What is right of ``value`` if its ``kind`` is nearly that of one of the models."""
-        models = {kind: each for each in members(annotation) for kind in _kinds(each)}
+        models = {kind: each for each in members(annotation) for kind in kinds(each)}
         written = value.get("kind") if isinstance(value, Mapping) else None
         slip = nearest(written, models, SLIP) if isinstance(written, str) else None
         if slip is None or written == slip:
@@ -159,16 +159,8 @@ def _default(missing: FieldInfo, found: BaseModel) -> Any:
 
 def _is_of(model: type[BaseModel], value: Mapping[str, Any]) -> bool:
     """Whether ``value`` is of the ``kind`` that the model is for, if it is for one."""
-    kinds = _kinds(model)
-    return not kinds or value.get("kind", model.model_fields["kind"].default) in kinds
-
-
-def _kinds(model: Any) -> tuple[str, ...]:
-    """What stands as ``kind`` in a ``model`` of some union."""
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        return ()
-    kind = model.model_fields.get("kind")
-    return () if kind is None else get_args(kind.annotation)
+    known = kinds(model)
+    return not known or value.get("kind", model.model_fields["kind"].default) in known
 
 
 @cache

@@ -1,7 +1,7 @@
 """What pydantic found wrong, in plain words and with the place in the file."""
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
 from typing import Any, Final, Union, get_args, get_origin
 
@@ -10,9 +10,23 @@ from pydantic_core import ErrorDetails
 
 from sim.errors import Fault
 from sim.scenario.fields import PATTERNS_IN_WORDS, describe
-from sim.scenario.nodes import Mapping, Node, Path, Place, at, beside, child, fault, nearest
+from sim.scenario.nodes import (
+    Mapping,
+    Node,
+    Path,
+    Place,
+    at,
+    beside,
+    child,
+    fault,
+    nearest,
+    text_of,
+)
 from sim.scenario.rules import Problem
 from sim.scenario.suggest import meant, suggestion
+
+FEW_KEYS: Final = 2
+"""As many keys of a mapping are named where something else stands in its place."""
 
 _WANTED: Final = {
     "model_type": "a mapping",
@@ -59,17 +73,18 @@ def _faults(
         yield _wrong_kind(context, found, here)
     elif detail["type"] == "missing":
         written = found.values if isinstance(found, Mapping) else ()
-        if location[-1] not in meant(written, key_names(model, steps)):
+        if location[-1] not in meant(written, key_names(model, steps, node)):
             yield fault(found.place, here, f"missing key {location[-1]!r}")
     elif detail["type"] == "extra_forbidden":
         key = str(location[-1])
-        known = (name for name in key_names(model, steps[:-1]) if name != key)
+        known = (name for name in key_names(model, steps[:-1], node) if name != key)
         hint = suggestion(key, known, present=beside(at(node, *steps[:-1]), key))
         yield fault(key_place, here, f"unknown key {key!r}{hint}")
     elif location and location[-1] == "[key]":
         yield fault(key_place, here, _in_words(detail))
     else:
-        yield fault(found.place, here, _in_words(detail))
+        keys = key_names(model, steps) if detail["type"] == "model_type" else []
+        yield fault(found.place, here, _in_words(detail, keys))
 
 
 def disagreement(problem: Problem, node: Node, path: Path, location: Path = ()) -> Fault:
@@ -91,12 +106,16 @@ def _wrong_kind(context: dict[str, Any], node: Node, path: Path) -> Fault:
     return fault(written.place, (*path, key), message)
 
 
-def _in_words(detail: ErrorDetails) -> str:
-    """The message of one error; the found value is always part of it."""
+def _in_words(detail: ErrorDetails, keys: Sequence[str] = ()) -> str:
+    """The message of one error; the found value is always part of it.
+
+    ``keys`` are those of the mapping that was to stand there; few are named.
+    """
     kind, context = detail["type"], detail.get("ctx", {})
     found = describe(detail["input"])
     if kind in _WANTED:
-        example = _example(kind, detail["input"])
+        few = 0 < len(keys) <= FEW_KEYS
+        example = f" with {' and '.join(keys)}" if few else _example(kind, detail["input"])
         hint = _quoting_hint(kind, detail["input"])
         return f"must be {_WANTED[kind]}{example}; got {found}{hint}"
     if kind == "literal_error":
@@ -159,11 +178,17 @@ def _locate(node: Node, location: tuple[int | str, ...]) -> tuple[Path, Node, Pl
     return tuple(steps), node, key_place
 
 
-def key_names(model: Any, path: Path) -> list[str]:
-    """The keys that may stand in the mapping at ``path`` of a ``model``, in model order."""
+def key_names(model: Any, path: Path, node: Node | None = None) -> list[str]:
+    """The keys that may stand in the mapping at ``path`` of a ``model``, in model order.
+
+    Where ``node``, which is to be a ``model``, says a ``kind``, they are those of that kind.
+    """
     candidates = [model]
     for segment in path:
+        node = child(node, segment)
         candidates = [below for each in candidates for below in _below(each, str(segment))]
+        kind = text_of(child(node, "kind"))
+        candidates = [each for each in candidates if kind in kinds(each)] or candidates
     names = [alias for each in candidates for _, alias in _fields(each)]
     return list(dict.fromkeys(names))
 
@@ -178,6 +203,14 @@ def _below(model: Any, segment: str) -> Iterator[Any]:
             yield from members(arguments[1])
         elif get_origin(model) in (tuple, list):
             yield from members(arguments[0])
+
+
+def kinds(model: Any) -> tuple[str, ...]:
+    """What stands as ``kind`` in a ``model`` of some union."""
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return ()
+    kind = model.model_fields.get("kind")
+    return () if kind is None else get_args(kind.annotation)
 
 
 def members(annotation: Any) -> Iterator[Any]:

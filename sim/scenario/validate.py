@@ -21,7 +21,13 @@ from sim.scenario.engine import Engine
 from sim.scenario.hashing import content_hash
 from sim.scenario.improbable import prompts, units
 from sim.scenario.inputs import Inputs
-from sim.scenario.model_config import dimensions, is_config, read_config
+from sim.scenario.model_config import (
+    INSTEAD,
+    NotExpressed,
+    architecture,
+    is_config,
+    read_config,
+)
 from sim.scenario.nodes import (
     Mapping,
     Node,
@@ -214,7 +220,12 @@ class Validator:
                 raise ScenarioError([fault(model.place, (*path, "model"), message)]) from None
             found = self._inputs.once(read_config, name)
         elif is_config(written := plain(model)):
-            source, found = model.place.source, dimensions(written, model.place.source)
+            source = model.place.source
+            try:
+                found = architecture(written)
+            except NotExpressed as error:
+                message = f"{error}; {INSTEAD}"
+                raise ScenarioError([fault(model.place, (*path, "model"), message)]) from None
         else:
             return node
         return with_value(node, ("model",), from_python(found, source), model.place)

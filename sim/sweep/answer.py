@@ -18,8 +18,9 @@ class Judged:
     """One target at one value: the mean of its figure over the seeds with its 95 % t interval.
 
     A mean is infinite when the figure of any seed was censored, or left out more
-    requests than its percentile has room for; ``left_out`` is the mean share of
-    those that have no value since they were refused, broke off or gave up. It is
+    requests than its percentile has room for; ``left_out`` is the share of
+    those that have no value since they were refused, broke off or gave up, under the
+    seed with the most of them. It is
     ``unmeasured``, without a mean, when under any seed there was nothing to be
     measured; ``reason`` says under which, and what was missing.
     """

@@ -304,7 +304,7 @@ class _Trials:
     def _trial(self, index: int, number: int) -> Trial:
         """What the runs of the first ``number`` seeds say, which have been made."""
         runs = {seed: self.figures[index, seed] for seed in self.seeds[:number]}
-        judged = tuple(_judged(target, runs) for target in self.targets)
+        judged = tuple(judge(target, runs) for target in self.targets)
         return Trial(self.scenarios.values.amount(index).value, judged)
 
     def _keep(self, index: int, trial: Trial) -> None:
@@ -348,7 +348,7 @@ class _Trials:
         return f"{where}: {said} over {trial.seeds} seeds, {trial.verdict}"
 
 
-def _judged(target: Target, runs: Mapping[int, Figures]) -> Judged:
+def judge(target: Target, runs: Mapping[int, Figures]) -> Judged:
     """How a target stands over some runs, by seed."""
     found = {seed: target.value(figures) for seed, figures in runs.items()}
     gone = {seed: figure for seed, figure in found.items() if isinstance(figure, Gone)}
@@ -357,7 +357,7 @@ def _judged(target: Target, runs: Mapping[int, Figures]) -> Judged:
         nothing = Interval(None, None, None, len(runs))
         return Judged(target, nothing, "unmeasured", reason=first.under(named_seeds(gone)))
     interval = target.interval([each for each in found.values() if not isinstance(each, Gone)])
-    missing = left_out(target.key, runs.values())
+    missing = max(left_out(target.key, [figures]) for figures in runs.values())
     return Judged(target, interval, target.verdict(interval), missing)
 
 

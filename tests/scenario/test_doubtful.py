@@ -252,15 +252,14 @@ def test_requests_without_a_session_key_are_doubted_where_one_is_looked_for(
         ),
         (
             "9}]}",
-            "9}], priority: 2}",
-            "7:100: workloads.w.priority: changes nothing: no engine has schedulingPolicy: "
-            "priority",
+            "9}], numCtx: 4096}",
+            "7:98: workloads.w.numCtx: changes nothing: there is no pool of kind ollama",
         ),
         (
             "9}]}",
-            "9}], numCtx: 4096}",
-            "7:98: workloads.w.numCtx: changes nothing: only a pool of kind ollama loads a model "
-            "for a context",
+            "9}], priority: 2}",
+            "7:100: workloads.w.priority: changes nothing: no engine has schedulingPolicy: "
+            "priority",
         ),
         (
             "9}]}",
@@ -278,6 +277,16 @@ def test_requests_without_a_session_key_are_doubted_where_one_is_looked_for(
 def test_what_changes_nothing_is_doubted(loaded: Loaded, old: str, new: str, said: str) -> None:
     """A run was read as one with an outage, with priorities, with a cap, and had none of it."""
     assert doubts_of_fleet(loaded, (old, new)) == [said]
+
+
+def test_a_failover_to_pods_that_are_not_there_is_doubted(loaded: Loaded) -> None:
+    """vllm-project/production-stack#382 retold with one pod: the key stood there, and whoever
+    compared it with its absence read "identical" as "failover does not help"."""
+    rules = "[{name: all, backends: [m]}]"
+    wanted = (rules, f"{rules}, proxy: {{maxInstanceFailoverRerouteAttempts: 2}}")
+    assert doubts_of_fleet(loaded, wanted) == []
+    (said,) = doubts_of_fleet(loaded, wanted, ("replicas: 2", "replicas: 1"))
+    assert said.endswith("Attempts: changes nothing: no backend has another pod")
 
 
 @pytest.mark.parametrize(

@@ -225,3 +225,16 @@ def test_the_models_own_context_is_the_limit(loaded: Loaded) -> None:
     assert isinstance(engine, Vllm)
     assert engine.model_tokens == 131_072
     assert engine.model_copy(update={"max_model_len": 1000}).model_tokens == 1000
+
+
+def test_a_config_that_cannot_be_counted_is_found_where_it_is_written(
+    own: Callable[[str], ScenarioSet],
+) -> None:
+    """A config.json written into the scenario was refused with neither line nor key: with several
+    engines nobody knew of which."""
+    with pytest.raises(ScenarioError) as caught:
+        own(OWN.replace("my-llm/config.json", "{num_hidden_layers: 32}"))
+    (found,) = caught.value.faults
+    line, *_ = [at for at, text in enumerate(OWN.splitlines(), 1) if "my-llm/config.json" in text]
+    assert (found.line, found.path) == (line, "engines.small.model")
+    assert found.message.startswith("has no num_attention_heads")

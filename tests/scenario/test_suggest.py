@@ -8,6 +8,7 @@ from sim.pod.llamacpp.spec import LlamaCpp
 from sim.pod.spec import Vllm
 from sim.scenario.suggest import meant, nearest, suggestion
 from sim.scenario.translate import key_names
+from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
 
@@ -151,3 +152,30 @@ workloads: {w: {kind: script, rows: [{arrival: 0s, promptTokens: 1, outputTokens
     assert line.endswith("unknown key 'replcas'; 'replicas' is there already")
     (line,) = faults(text.replace(", replcas: 3", ""), ["backends.m.replcas=3"])
     assert line.endswith("unknown key 'replcas'; did you mean 'replicas'?")
+
+
+@pytest.mark.parametrize("known", ["pod-lost", "backend-errors", "probe-failure", "load-failure"])
+def test_the_keys_named_are_those_of_the_kind_that_is_written(faults: Lines, known: str) -> None:
+    """A probe-failure with `pool: p` was answered with ten known keys, of all kinds of events:
+    replica, one of them, was refused in its turn."""
+    text = f"{GOOD}events:\n  - {{kind: {known}, at: 1s, pool: p}}\n"
+    (line,) = [each for each in faults(text) if "'pool'" in each]
+    foreign = {
+        "pod-lost": ("probe", "loads", "httpStatus"),
+        "backend-errors": ("probe", "loads", "replica"),
+        "probe-failure": ("loads", "replica", "httpStatus", "restartsProxy"),
+        "load-failure": ("probe", "replica", "httpStatus"),
+    }
+    named = line.partition("known: ")[2].split(", ")
+    assert {"kind", "at", "backend"} <= {*named}
+    assert not {*named} & {*foreign[known]}
+
+
+def test_few_keys_are_named_where_their_mapping_is_missing(faults: Lines) -> None:
+    """`uniform: [100, 500]` was answered "must be a mapping", and not of what."""
+    (line,) = faults(
+        GOOD.split("  load:")[0]
+        + "  load: {kind: requests, arrivals: {kind: constant, rate: 1}, outputTokens: 1, "
+        "promptTokens: {uniform: [100, 500]}}\n"
+    )
+    assert line.endswith("promptTokens.uniform: must be a mapping with min and max; got a list")
