@@ -1,7 +1,7 @@
 """What ``podsim run`` prints: the variants side by side as columns of a table, or as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -102,7 +102,7 @@ def render(runs: Runs, folder: Path | None) -> str:
         for variant, under in ran.items()
         if len(under) < len(seeds)
     ]
-    lines += [*_answers(runs, variants), *_notes(runs)]
+    lines += [*_answers(runs, ran), *_notes(runs)]
     if folder is not None:
         lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
     return "\n".join(lines).rstrip("\n")
@@ -153,19 +153,24 @@ def _is_late(runs: Runs, key: str) -> bool:
     return any(each.get(key, 0.0) is None and is_late(key, each) for each in summaries)
 
 
-def _answers(runs: Runs, variants: Sequence[str]) -> Iterator[str]:
-    """What the seeds say of each variant beside the first one, in the primary metrics."""
+def _answers(runs: Runs, ran: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """What the seeds say of each variant beside the first one, in the primary metrics.
+
+    ``ran`` are the seeds of each variant.
+    """
+    base, *others = ran
+    others = [name for name in others if len({*ran[base]} & {*ran[name]}) >= LEAST_SEEDS]
+    if not others:
+        return
     from sim.comparison.paired import compare
     from sim.comparison.sides import result_side
     from sim.comparison.wording import change, few
 
-    first, *others = [
+    first, *rest = [
         result_side(name, runs.scenario.name, [run for run in runs.runs if run.variant == name])
-        for name in variants
+        for name in (base, *others)
     ]
-    for other in others:
-        if len(set(first.of(first.label)) & set(other.of(other.label))) < LEAST_SEEDS:
-            continue
+    for other in rest:
         found = compare(first, other, across=True)
         said = [
             f"{word}: {few([f'{each.key} {change(each)}'.rstrip() for each in judged], MOST_NAMED)}"

@@ -63,4 +63,6 @@ def plain(value: Any) -> Any:
 
 def _default(field: FieldInfo, model: BaseModel) -> Any:
     """What a missing ``field`` of ``model`` would be, also where other values decide it."""
+    if field.default_factory is None:
+        return field.default
     return field.get_default(call_default_factory=True, validated_data=dict(model))
