@@ -12,7 +12,7 @@ from sim.errors import Fault, ScenarioError
 from sim.scenario.architecture import Architecture
 from sim.scenario.engine import MAX_TENSOR_PARALLEL, Engine
 from sim.scenario.fields import Model
-from sim.scenario.gpu import GIB, Gpu
+from sim.scenario.gpu import Gpu, gib
 from sim.scenario.hubnames import gpu_spelled, model_spelled, near_gpus, near_models
 from sim.scenario.nodes import entries, plain, text_of
 from sim.scenario.rules import Unusable, known
@@ -161,9 +161,9 @@ def does_not_fit(engine: Engine, what: str) -> str:
     assert sheet is not None
     return (
         f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} x "
-        f"{sheet.memory / GIB:.1f} GiB of {engine.gpu_name} - "
-        f"{weights_bytes(engine) / GIB:.1f} GiB of weights - {engine.tensor_parallel} x "
-        f"{engine.workspace / GIB:.1f} GiB of workspace leaves no room {what}; "
+        f"{gib(sheet.memory)} of {engine.gpu_name} - "
+        f"{gib(weights_bytes(engine))} of weights - {engine.tensor_parallel} x "
+        f"{gib(engine.workspace)} of workspace leaves no room {what}; "
         "raise tensorParallel or take a larger gpu"
     )
 

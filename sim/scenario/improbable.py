@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from sim.scenario.fields import DURATION, SIZE
 from sim.scenario.inputs import Inputs
-from sim.scenario.matching import backends_of, matches
+from sim.scenario.matching import first_backend, headers_of
 from sim.scenario.nodes import Node, Path, Scalar, at
 from sim.scenario.reach import direct_backend
 from sim.scenario.schema import Scenario
@@ -103,22 +103,9 @@ def _limits(scenario: Scenario, workload: Any) -> Iterator[tuple[str, _Limit]]:
         getattr(workload, "model", None) or "",
     )
     for model in dict.fromkeys(asked):
-        name = _first_choice(scenario, workload, model)
+        way = direct_backend(workload)
+        name = way or first_backend(scenario, model, headers_of(workload))
         engine = None if name is None else scenario.engines[scenario.backends[name].engine]
         most = getattr(engine, "most_tokens", None)
         if name is not None and most is not None:
             yield model, _Limit(name, *most())
-
-
-def _first_choice(scenario: Scenario, workload: Any, model: str) -> str | None:
-    """The backend that requests go to as long as it is there."""
-    router = scenario.router
-    headers = {name.lower(): text for name, text in getattr(workload, "headers", {}).items()}
-    taken = (
-        backends[0]
-        for rule in router.rules
-        if matches(rule.match, model, headers)
-        and (backends := backends_of(rule, scenario.backends))
-    )
-    by_name = router.default_route_strategy == "BackendNameMatch" and model in scenario.backends
-    return direct_backend(workload) or next(taken, model if by_name else router.default_route)
