@@ -51,11 +51,13 @@ OTHERWISE_S: Final = 4 * HOUR_S
 def units(scenario: Scenario, root: Node) -> Iterator[tuple[Path, str]]:
     """Bare numbers that would be usual in another unit; whoever writes a unit means it."""
     for path, value, scale, _ in values(scenario):
+        if not value or (scale not in (DURATION, SIZE) and path[-1] != "rate"):
+            continue
         while at(root, *path) is None and path:  # a distribution that is written as a number
             path = path[:-1]
         written = at(root, *path)
         bare = isinstance(written, Scalar) and isinstance(written.value, int | float)
-        if not bare or not value or isinstance(value, bool | str):
+        if not bare or isinstance(value, bool | str):
             continue
         number = written.value if isinstance(written, Scalar) else value
         if scale is DURATION and value > _usual_s(path):
