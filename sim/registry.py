@@ -99,8 +99,12 @@ class Family:
     kind: str
     spec: Any  # the class
     implementation: Any  # the class
-    group: str
-    package: str
+    entry: EntryPoint
+
+    @property
+    def group(self) -> str:
+        """The group of entry points in which it is published."""
+        return self.entry.group
 
     @property
     def foreign(self) -> bool:
@@ -111,7 +115,7 @@ class Family:
         """``my-router: policy 'sticky' (my_router.policy.Sticky)``."""
         implementation = self.implementation
         named = f"{implementation.__module__}.{implementation.__qualname__}"
-        return f"{self.package}: {NOUNS[self.group]} {self.kind!r} ({named})"
+        return f"{_package(self.entry)}: {NOUNS[self.group]} {self.kind!r} ({named})"
 
 
 def module_root(module: str) -> str:
@@ -176,23 +180,25 @@ def load() -> Registry:
 
 
 def _imported(entry: EntryPoint, *rivals: EntryPoint) -> Family:
-    package = _package(entry)
-    where = f"{package}: entry point {entry.name!r} in {entry.group}"
     if rivals:
         others = " and ".join(_package(rival) for rival in rivals)
-        raise PackageError(f"{where}: {others} has one of the same name; rename one of them")
+        raise _wrong(entry, f"{others} has one of the same name; rename one of them")
     try:
         implementation = entry.load()
     except Exception as error:  # whatever somebody else's module may do when it is imported
         reason = f"{type(error).__name__}: {error}"
-        raise PackageError(f"{where}: cannot import {entry.value}: {reason}") from error
+        raise _wrong(entry, f"cannot import {entry.value}: {reason}") from error
     spec = getattr(implementation, "spec_type", None)
     if spec is None:
-        raise PackageError(f"{where}: {entry.value} is not decorated with @sim.registry.family")
-    found = Family(entry.name, spec, implementation, entry.group, package)
+        raise _wrong(entry, f"{entry.value} is not decorated with @sim.registry.family")
+    found = Family(entry.name, spec, implementation, entry)
     for wrong in _broken_terms(found):
-        raise PackageError(f"{where}: {wrong}")
+        raise _wrong(entry, wrong)
     return found
+
+
+def _wrong(entry: EntryPoint, what: str) -> PackageError:
+    return PackageError(f"{_package(entry)}: entry point {entry.name!r} in {entry.group}: {what}")
 
 
 def _package(entry: EntryPoint) -> str:

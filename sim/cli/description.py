@@ -8,7 +8,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from sim.scenario.engine import Concurrency, Engine
-from sim.scenario.footprint import Footprint, footprint, gib, taken_in_words
+from sim.scenario.footprint import Footprint, footprint, taken_in_words
+from sim.scenario.gpu import gib
 from sim.scenario.load import ScenarioSet
 from sim.scenario.pool import Pool
 from sim.scenario.presets import sourced_step_time, weight_dtype

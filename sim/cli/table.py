@@ -103,7 +103,7 @@ def render(runs: Runs, folder: Path | None) -> str:
         for variant, under in ran.items()
         if len(under) < len(seeds)
     ]
-    lines += [*_answers(runs, variants, rows), *_notes(runs)]
+    lines += [*_answers(runs, ran, rows), *_notes(runs)]
     if folder is not None:
         lines.append(f"Tables of each run: {folder}/<variant>/seed-<n>/")
     return "\n".join(lines).rstrip("\n")
@@ -154,20 +154,25 @@ def _is_late(runs: Runs, key: str) -> bool:
     return any(each.get(key, 0.0) is None and is_late(key, each) for each in summaries)
 
 
-def _answers(runs: Runs, variants: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
-    """What the seeds say of each variant beside the first one, in the primary metrics."""
+def _answers(runs: Runs, ran: Mapping[str, Sequence[int]], rows: Sequence[Row]) -> Iterator[str]:
+    """What the seeds say of each variant beside the first one, in the primary metrics.
+
+    ``ran`` are the seeds of each variant, ``rows`` those of the table.
+    """
+    base, *others = ran
+    others = [name for name in others if len({*ran[base]} & {*ran[name]}) >= LEAST_SEEDS]
+    if not others:
+        return
     from sim.comparison.paired import compare
     from sim.comparison.sides import result_side
     from sim.comparison.wording import few
 
     called = {row.key: row.label.strip().rpartition(", ")[0] for row in rows}
-    first, *others = [
+    first, *rest = [
         result_side(name, runs.scenario.name, [run for run in runs.runs if run.variant == name])
-        for name in variants
+        for name in (base, *others)
     ]
-    for other in others:
-        if len(set(first.of(first.label)) & set(other.of(other.label))) < LEAST_SEEDS:
-            continue
+    for other in rest:
         found = compare(first, other, across=True)
         said = [
             f"{word}: {few([_changed(each, called) for each in judged], MOST_NAMED)}"

@@ -249,9 +249,15 @@ def _shown(judged: Judged, difference: float) -> str:
     return _signed(0.0 if abs(difference) <= ROUNDING else difference * _scale(judged))
 
 
+MOST_SHOWN: Final = 1e6
+"""Two seeds that disagree put no bound on a ratio: its digits would be read as one."""
+
+
 def _signed(value: float) -> str:
     if value == 0.0:
         return "0"
+    if value > MOST_SHOWN:
+        return "+∞"
     if abs(value) < 0.995:
         return f"{value:+.2g}"
     return f"{value:+,.1f}" if abs(value) < 999.5 else f"{value:+,.0f}"

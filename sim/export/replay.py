@@ -24,7 +24,7 @@ from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.results.tables import DECLARED
 from sim.scenario.fields import MAX_NAME
-from sim.scenario.hashing import plain
+from sim.scenario.hashing import without_defaults
 from sim.scenario.load import load
 from sim.scenario.schema import Scenario
 from sim.workload.client import ClientSpec
@@ -136,7 +136,7 @@ def first_difference(one: RunResult, other: RunResult) -> str:
 
 
 def _scenario_text(run: Rerun, stored: StoredRun, trace: str, arrivals: Arrivals) -> str:
-    document = plain(run.scenario)
+    document = without_defaults(run.scenario)
     variant = document.pop("variant", "")
     document["name"] = f"{run.scenario.name[: MAX_NAME - 6]}-trace"
     document["seeds"] = [stored.seed]
@@ -166,7 +166,7 @@ def _workload(spec: ClientSpec, trace: str, name: str | None) -> dict[str, Any]:
     """The clients of a workload, sending what the trace says."""
     clients = {
         key: value
-        for key, value in plain(spec).items()
+        for key, value in without_defaults(spec).items()
         if key in {field.alias for field in ClientSpec.model_fields.values()}
     }
     agents = spec.agents_total  # type: ignore[attr-defined]

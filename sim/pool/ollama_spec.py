@@ -18,7 +18,7 @@ from sim.scenario.fields import (
     whole,
 )
 from sim.scenario.footprint import resident_bytes
-from sim.scenario.gpu import GIB
+from sim.scenario.gpu import gib
 from sim.scenario.pool import Pool, strangers
 from sim.scenario.rules import Problem, known, rule
 from sim.scenario.swap import Member
@@ -155,13 +155,13 @@ class OllamaPool(Pool):
             return
         if taken[name] > self.memory:
             message = (
-                f"takes {taken[name] / GIB:.1f} GiB, more than the memory of the pool, "
-                f"{self.memory / GIB:.1f} GiB; nothing is offloaded to the host"
+                f"takes {gib(taken[name])}, more than the memory of the pool, "
+                f"{gib(self.memory)}; nothing is offloaded to the host"
             )
             yield Fault("pool", 0, 0, path, message)
 
     def _together(self, taken: Mapping[str, float]) -> Iterator[Fault]:
         together = fsum(taken.get(name, 0.0) for name in dict.fromkeys(self.initial))
         if together > self.memory:
-            message = f"take {together / GIB:.1f} GiB together, more than the memory of the pool"
+            message = f"take {gib(together)} together, more than the memory of the pool"
             yield Fault("pool", 0, 0, "initial", message)

@@ -11,7 +11,7 @@ from sim.report.selection import Study
 from sim.results.result import RunFacts
 from sim.results.stored import StoredRun
 from sim.results.wording import listed, window_in_words
-from sim.scenario.hashing import plain
+from sim.scenario.hashing import without_defaults
 
 CLOSED, TIMED, SCRIPTED = "closed loop", "open loop", "scripted"
 DIFFERS: Final = "not the same in all variants, see below"
@@ -112,7 +112,7 @@ def changed(study: Study) -> tuple[Settings, ...]:
 def _without_defaults(run: StoredRun) -> Mapping[str, Any]:
     """The scenario of a run as a file would say it; nothing where it can no longer be read."""
     try:
-        return dict(plain(recipe(run.manifest).scenario))
+        return dict(without_defaults(recipe(run.manifest).scenario))
     except ScenarioError:
         return {}
 

@@ -137,16 +137,16 @@ class Proxy:
 
     def first_token(self, attempt: Attempt) -> None:
         """A pod reports the first token of an attempt."""
-        trip = self._trip_of(attempt)
+        trip = self._trip_of(attempt) if self._abandoned else attempt.request.trip
         if trip.epoch == self._epoch:
             trip.upstream.first_token(attempt)
 
     def ended(self, attempt: Attempt) -> None:
         """A pod reports the end of an attempt, however it ended."""
-        trip = self._trip_of(attempt)
+        trip = self._trip_of(attempt) if self._abandoned else attempt.request.trip
         if trip.epoch == self._epoch:
             trip.upstream.ended(attempt)
-        if self._abandoned.pop(attempt, None) is not None:
+        if self._abandoned and self._abandoned.pop(attempt, None) is not None:
             self._ended_for_nobody(trip, attempt)
             return
         if attempt.status != Status.COMPLETED and _may_be_served_elsewhere(attempt):
@@ -180,7 +180,8 @@ class Proxy:
         if trip.epoch == self._epoch:
             if attempt.status != Status.COMPLETED and _may_be_served_elsewhere(attempt):
                 self._blame(trip.upstream, attempt)
-            self._charge(trip, attempt, attempt.status)
+            if self._budgets is not None:
+                self._charge(self._budgets, trip, attempt, attempt.status)
         self._at_release(partial(self._let_go, trip))
 
     def _at_release(self, callback: Callable[[], None]) -> None:
@@ -275,7 +276,7 @@ class Proxy:
     def _place(self, trip: Trip) -> None:
         """Ask the policy of the present backend for a pod."""
         upstream, request, now_s = trip.upstream, trip.request, self._kernel.now_s
-        columns = trip.columns
+        columns = trip.columns if trip.failed else upstream.columns
         if not upstream.serves or (trip.failed and True not in columns.ready):
             self._passed_over(trip, RouterError.NO_READY_POD)
             return
@@ -318,17 +319,15 @@ class Proxy:
         if attempt is None:
             trip.held_until(now_s)
             self._policy_holds.pop(trip, None)
-        else:
-            self._charge(trip, attempt, status)
+        elif self._budgets is not None:
+            self._charge(self._budgets, trip, attempt, status)
         self._door.answers(request, status, http_status, reason)
 
-    def _charge(self, trip: Trip, attempt: Attempt, status: str) -> None:
+    def _charge(self, budgets: Budgets, trip: Trip, attempt: Attempt, status: str) -> None:
         """Its payers pay for a complete answer, in the life of the proxy that sent it."""
-        if self._budgets is None or status != Status.COMPLETED or trip.epoch != self._epoch:
-            return
-        request = trip.request
-        tokens = request.prompt.tokens + attempt.emitted_tokens
-        self._budgets.charge(request, trip.route.name, tokens, self._kernel.now_s)
+        if status == Status.COMPLETED and trip.epoch == self._epoch:
+            tokens = trip.request.prompt.tokens + attempt.emitted_tokens
+            budgets.charge(trip.request, trip.route.name, tokens, self._kernel.now_s)
 
 
 def _may_be_served_elsewhere(attempt: Attempt) -> bool:

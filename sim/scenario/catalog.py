@@ -1,9 +1,10 @@
 """GPUs and models that podsim knows, and the KV capacity that follows from them."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -11,9 +12,9 @@ from sim.errors import Fault, ScenarioError
 from sim.scenario.architecture import Architecture
 from sim.scenario.engine import MAX_TENSOR_PARALLEL, Engine
 from sim.scenario.fields import Model
-from sim.scenario.gpu import GIB, Gpu
+from sim.scenario.gpu import Gpu, gib
 from sim.scenario.hubnames import gpu_spelled, model_spelled, near_gpus, near_models
-from sim.scenario.nodes import Mapping, entries, plain
+from sim.scenario.nodes import entries, plain, text_of
 from sim.scenario.rules import Unusable, known
 from sim.scenario.textfile import decode
 from sim.scenario.translate import translate
@@ -22,16 +23,52 @@ from sim.scenario.yamltext import parse
 Entry = TypeVar("Entry", bound=Model)
 
 
-@cache
-def gpus() -> dict[str, Gpu]:
-    """The GPUs by name, sorted; read when first asked for."""
-    return read("gpus.yaml", Gpu)
+class Catalogue(Mapping[str, Entry], Generic[Entry]):
+    """The entries of a file of ``sim/data`` by name, sorted; each is read when it is asked for.
+
+    A run needs one or two of them, and reading them all takes longer than a short run.
+    One that is a name is the same as that.
+    """
+
+    def __init__(self, file: str, entry: type[Entry]) -> None:
+        text = decode((files("sim") / "data" / file).read_bytes(), file)
+        blocks = re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]
+        self._texts = dict(sorted((block.partition(":")[0], block) for block in blocks))
+        self._read: dict[str, Entry] = {}
+        self._file, self._entry = file, entry
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._read:
+            node = entries(parse(self._texts[name], self._file))[name]
+            if (same := text_of(node)) is not None:
+                return self[same]
+            try:
+                found = self._entry.model_validate(plain(node), by_alias=True, by_name=False)
+            except ValidationError as error:
+                raise ScenarioError(translate(error, self._entry, node, (name,))) from None
+            self._read[name] = found
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
 
 
 @cache
-def models() -> dict[str, Architecture]:
-    """The models by name, sorted; read when first asked for."""
-    return read("models.yaml", Architecture)
+def gpus() -> Catalogue[Gpu]:
+    """The GPUs."""
+    return Catalogue("gpus.yaml", Gpu)
+
+
+@cache
+def models() -> Catalogue[Architecture]:
+    """The models."""
+    return Catalogue("models.yaml", Architecture)
 
 
 def gpu(given: str | Gpu | None) -> Gpu | None:
@@ -50,6 +87,8 @@ def model(given: str | Architecture | None) -> Architecture | None:
 
 @cache
 def _gpu_called(name: str) -> Gpu | None:
+    if name in gpus():
+        return gpus()[name]
     spelled = gpu_spelled(name, {known: each.memory for known, each in gpus().items()})
     return None if spelled is None else gpus()[spelled]
 
@@ -122,9 +161,9 @@ def does_not_fit(engine: Engine, what: str) -> str:
     assert sheet is not None
     return (
         f"the model does not fit: {engine.gpu_memory_utilization:g} x {engine.tensor_parallel} x "
-        f"{sheet.memory / GIB:.1f} GiB of {engine.gpu_name} - "
-        f"{weights_bytes(engine) / GIB:.1f} GiB of weights - {engine.tensor_parallel} x "
-        f"{engine.workspace / GIB:.1f} GiB of workspace leaves no room {what}; "
+        f"{gib(sheet.memory)} of {engine.gpu_name} - "
+        f"{gib(weights_bytes(engine))} of weights - {engine.tensor_parallel} x "
+        f"{gib(engine.workspace)} of workspace leaves no room {what}; "
         "raise tensorParallel or take a larger gpu"
     )
 
@@ -151,17 +190,3 @@ def _unsplit(engine: Engine) -> Iterator[Fault]:
         f"{engine.tensor_parallel}"
     )
     yield Fault("engine", 0, 0, "tensorParallel", message)
-
-
-def read(name: str, entry: type[Entry]) -> dict[str, Entry]:
-    """The entries of a file of ``sim/data``, sorted by name."""
-    resource = files("sim") / "data" / name
-    root = parse(decode(resource.read_bytes(), name), name)
-    assert isinstance(root, Mapping)
-    found = {}
-    for key, node in sorted(entries(root).items()):
-        try:
-            found[key] = entry.model_validate(plain(node), by_alias=True, by_name=False)
-        except ValidationError as error:
-            raise ScenarioError(translate(error, entry, node, (key,))) from None
-    return found

@@ -11,7 +11,7 @@ from typing import Any
 from sim.errors import Fault
 from sim.scenario.events import BackendErrors, LoadFailure
 from sim.scenario.inputs import Inputs
-from sim.scenario.matching import backends_of, fits, matches
+from sim.scenario.matching import first_backend, fits, headers_of, matches
 from sim.scenario.nodes import Mapping, Path, fault, nearest
 from sim.scenario.reach import direct_backend, engines_of, reachable
 from sim.scenario.routing import TEAM_HEADER, Router
@@ -57,10 +57,9 @@ def _unrouted(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for name, workload in scenario.workloads.items():
         if direct_backend(workload) is not None:
             continue
-        written = getattr(workload, "headers", {})
-        headers = {header.lower(): value for header, value in written.items()}
+        headers = headers_of(workload)
         for model in dict.fromkeys(getattr(workload, "asks_for", tuple)()):
-            if not _is_routed(scenario, model, headers):
+            if first_backend(scenario, model, headers) is None:
                 path = ("workloads", name, *_key(workload, model))
                 yield path, _no_route(scenario, model)
 
@@ -126,16 +125,6 @@ def _window_end_s(scenario: Scenario) -> float:
     return inf if window.measure is None else window.warmup + window.measure
 
 
-def _is_routed(scenario: Scenario, model: str, headers: dict[str, str]) -> bool:
-    router = scenario.router
-    if router.default_route_strategy == "BackendNameMatch" and model in scenario.backends:
-        return True
-    return any(
-        matches(rule.match, model, headers) and backends_of(rule, scenario.backends)
-        for rule in router.rules
-    )
-
-
 def _key(workload: Any, model: str) -> Path:
     """Where a workload says that it asks for ``model``; rows are not told apart."""
     if model in getattr(workload, "fallback_models", ()):
@@ -163,11 +152,12 @@ def _keyless(scenario: Scenario, inputs: Inputs) -> Iterator[tuple[Path, str]]:
         keyless = getattr(workload, "keyless", None)
         if direct_backend(workload) is not None or keyless is None or not keyless(inputs):
             continue
-        sent = {header.lower() for header in workload.headers}
+        sent = headers_of(workload)
         for backend in _first_backends(scenario, workload):
             policy = scenario.backends[backend].policy
             wanted = getattr(policy, "headers", None)
-            if wanted is not None and not sent & set(wanted) and _pods(scenario, backend) > 1:
+            unsent = wanted is not None and sent.keys().isdisjoint(wanted)
+            if unsent and _pods(scenario, backend) > 1:
                 yield (
                     ("workloads", name),
                     f"has no session key: {policy.kind} of backend {backend} sends each of its "
@@ -180,20 +170,10 @@ def _first_backends(scenario: Scenario, workload: Any) -> list[str]:
 
     None when rules look at models that only a file names.
     """
-    router, found = scenario.router, []
     asked = workload.asks_for()
-    if not asked and not any(rule.match.models for rule in router.rules):
+    if not asked and not any(rule.match.models for rule in scenario.router.rules):
         asked = (workload.model or "",)
-    headers = {header.lower(): value for header, value in workload.headers.items()}
-    for model in asked:
-        taken = (
-            rule.backends[0]
-            for rule in router.rules
-            if matches(rule.match, model, headers) and backends_of(rule, scenario.backends)
-        )
-        by_name = router.default_route_strategy == "BackendNameMatch"
-        named = model if by_name and model in scenario.backends else router.default_route
-        found.append(next(taken, named))
+    found = [first_backend(scenario, model, headers_of(workload)) for model in asked]
     return [backend for backend in dict.fromkeys(found) if backend is not None]
 
 
@@ -204,11 +184,7 @@ def _pods(scenario: Scenario, backend: str) -> int:
 
 def _unsent_headers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Rules and budgets for headers that no workload sends."""
-    sent = [
-        {header.lower(): value for header, value in getattr(spec, "headers", {}).items()}
-        for spec in scenario.workloads.values()
-        if direct_backend(spec) is None
-    ]
+    sent = [headers_of(each) for each in scenario.workloads.values() if not direct_backend(each)]
     router = scenario.router
     idle = [
         rule.name

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
 from sim.scenario.engine import Engine
-from sim.scenario.gpu import GIB
+from sim.scenario.gpu import gib
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,6 @@ def memory_in_words(engine: Engine, usable: bool = False) -> str:
     share = f"{engine.gpu_memory_utilization:g} x " if usable else ""
     gpus = f"{engine.tensor_parallel} x " if engine.tensor_parallel > 1 else ""
     return f"{share}{gpus}{gib(sheet.memory)} of {engine.gpu_name}"
-
-
-def gib(size_bytes: float) -> str:
-    """Bytes as people read them: ``23.5 GiB``."""
-    return f"{size_bytes / GIB:.1f} GiB"
 
 
 def _memory_bytes(engine: Engine) -> float | None:

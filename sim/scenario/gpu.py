@@ -23,6 +23,11 @@ MESSAGES_BYTES: Final = (2.0**14, 2.0**21, 2.0**27)
 """The messages whose all-reduce the catalogue knows: small, of a decode step, of a prefill."""
 
 
+def gib(size_bytes: float) -> str:
+    """Bytes as people read them: ``23.5 GiB``."""
+    return f"{size_bytes / GIB:.1f} GiB"
+
+
 class Gpu(Model):
     """A GPU: its data sheet, and what its driver and an all-reduce really give."""
 

@@ -27,7 +27,7 @@ def scenario_hash(variants: Iterable[Scenario], file_hashes: Mapping[str, str]) 
     """
     document = {
         "variants": [
-            {key: said for key, said in plain(variant).items() if key not in _LEFT_OUT}
+            {key: said for key, said in without_defaults(variant).items() if key not in _LEFT_OUT}
             for variant in variants
         ],
         "files": file_hashes,
@@ -43,24 +43,26 @@ def content_hash(path: Path) -> str:
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
-def plain(value: Any) -> Any:
+def without_defaults(value: Any) -> Any:
     """A model as a scenario file would say it: keys as in files, without what is the default.
 
     A ``kind`` is always said: it is a default of each model that has one.
     """
     if isinstance(value, BaseModel):
         return {
-            field.alias or name: plain(getattr(value, name))
+            field.alias or name: without_defaults(getattr(value, name))
             for name, field in type(value).model_fields.items()
             if name == "kind" or getattr(value, name) != _default(field, value)
         }
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: without_defaults(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [without_defaults(item) for item in value]
     return value
 
 
 def _default(field: FieldInfo, model: BaseModel) -> Any:
     """What a missing ``field`` of ``model`` would be, also where other values decide it."""
+    if field.default_factory is None:
+        return field.default
     return field.get_default(call_default_factory=True, validated_data=dict(model))

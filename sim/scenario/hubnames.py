@@ -31,11 +31,10 @@ _TUNED: Final = (
 )
 """What hubs append to the name of a size, which changes none of its dimensions."""
 
-_LATENT: Final = re.compile(r"deepseek-?(?:v2|v3|r1(?!-distill))|kimi-?k2", re.IGNORECASE)
-"""Models with multi-head latent attention."""
+_LATENT: Final = r"deepseek-?(?:v2|v3|r1(?!-distill))|kimi-?k2"
+"""Models with multi-head latent attention, letter case aside."""
 
-
-_EIGHT_BITS: Final = re.compile(r"int8|8bit")
+_EIGHT_BITS: Final = r"int8|8bit"
 """Says of a format that is otherwise of 4 bits that it is not."""
 
 
@@ -57,7 +56,7 @@ def model_spelled(name: str, known: Collection[str]) -> SpelledModel | None:
     if found is None or tuned is None:
         return None
     stored = weight_format(tuned[2])
-    if stored is not None and (not stored.exact or _EIGHT_BITS.search(tuned[2])):
+    if stored is not None and (not stored.exact or re.search(_EIGHT_BITS, tuned[2])):
         return None
     return SpelledModel(found, None if stored is None else stored.dtype)
 
@@ -67,8 +66,6 @@ def gpu_spelled(name: str, known: Mapping[str, float]) -> str | None:
 
     ``known`` are the bytes of memory by name: a size in ``name`` must be theirs.
     """
-    if name in known:
-        return name
     words = _words(name)
     found = [each for each, memory in known.items() if _means(words, each, memory / GIB)]
     return found[0] if len(found) == 1 else None
@@ -89,13 +86,13 @@ def _means(words: Iterable[str], known: str, memory_gib: float) -> bool:
 
 def near_models(name: str, known: Collection[str]) -> str:
     """What to add to "unknown model": why, the nearest name, or what else to give."""
-    if _LATENT.search(name):
+    if re.search(_LATENT, name.lower()):
         return (
             ": podsim has no formula for latent attention (MLA); give stepTime, and kvBlocks or "
             "ctxSize"
         )
     base = name.rpartition("/")[2]
-    stored = None if _EIGHT_BITS.search(base.lower()) else weight_format(base)
+    stored = None if re.search(_EIGHT_BITS, base.lower()) else weight_format(base)
     otherwise = "`podsim list models` shows those known, or give the path of its config.json"
     said = suggestion(_contained(base, known) or base, known, otherwise)
     hint = f" with weightDtype: {stored.dtype}" if stored and "did you mean" in said else ""

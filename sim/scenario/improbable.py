@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from sim.scenario.fields import DURATION, SIZE
 from sim.scenario.inputs import Inputs
-from sim.scenario.matching import backends_of, matches
+from sim.scenario.matching import first_backend, headers_of
 from sim.scenario.nodes import Node, Path, Scalar, at
 from sim.scenario.reach import direct_backend
 from sim.scenario.schema import Scenario
@@ -51,11 +51,13 @@ OTHERWISE_S: Final = 4 * HOUR_S
 def units(scenario: Scenario, root: Node) -> Iterator[tuple[Path, str]]:
     """Bare numbers that would be usual in another unit; whoever writes a unit means it."""
     for path, value, scale, _ in values(scenario):
+        if not value or (scale not in (DURATION, SIZE) and path[-1] != "rate"):
+            continue
         while at(root, *path) is None and path:  # a distribution that is written as a number
             path = path[:-1]
         written = at(root, *path)
         bare = isinstance(written, Scalar) and isinstance(written.value, int | float)
-        if not bare or not value or isinstance(value, bool | str):
+        if not bare or isinstance(value, bool | str):
             continue
         number = written.value if isinstance(written, Scalar) else value
         if scale is DURATION and value > _usual_s(path):
@@ -103,22 +105,9 @@ def _limits(scenario: Scenario, workload: Any) -> Iterator[tuple[str, _Limit]]:
         getattr(workload, "model", None) or "",
     )
     for model in dict.fromkeys(asked):
-        name = _first_choice(scenario, workload, model)
+        way = direct_backend(workload)
+        name = way or first_backend(scenario, model, headers_of(workload))
         engine = None if name is None else scenario.engines[scenario.backends[name].engine]
         most = getattr(engine, "most_tokens", None)
         if name is not None and most is not None:
             yield model, _Limit(name, *most())
-
-
-def _first_choice(scenario: Scenario, workload: Any, model: str) -> str | None:
-    """The backend that requests go to as long as it is there."""
-    router = scenario.router
-    headers = {name.lower(): text for name, text in getattr(workload, "headers", {}).items()}
-    taken = (
-        backends[0]
-        for rule in router.rules
-        if matches(rule.match, model, headers)
-        and (backends := backends_of(rule, scenario.backends))
-    )
-    by_name = router.default_route_strategy == "BackendNameMatch" and model in scenario.backends
-    return direct_backend(workload) or next(taken, model if by_name else router.default_route)

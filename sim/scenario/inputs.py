@@ -29,12 +29,12 @@ class Inputs:
         """The same files, for backends that serve ``models``."""
         return Inputs(self.directory, models, self._readings)
 
-    def once(self, read: Callable[[Path], Reading], name: str) -> Reading:
-        """What ``read`` makes of the file ``name``, or raises; variants do not read it again."""
-        key = (read, name)
+    def once(self, read: Callable[..., Reading], name: str, *how: Hashable) -> Reading:
+        """What ``read(path, *how)`` makes of the file, or raises; nobody reads it again."""
+        key = (read, name, how)
         if key not in self._readings:
             try:
-                self._readings[key] = read(self.directory / name)
+                self._readings[key] = read(self.directory / name, *how)
             except ScenarioError as error:
                 self._readings[key] = error
         found = self._readings[key]

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from sim.scenario.routing import CLASSIFICATION_HEADER, COMPLEXITY_HEADER, Match, Rule
-from sim.scenario.schema import Backend
+from sim.scenario.schema import Backend, Scenario
 
 
 def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
@@ -12,6 +13,23 @@ def backends_of(rule: Rule, backends: Mapping[str, Backend]) -> tuple[str, ...]:
     wanted = set(rule.match.required_capabilities)
     able = any(wanted <= set(backends[name].capabilities) for name in rule.backends)
     return rule.backends if able else ()
+
+
+def first_backend(scenario: Scenario, model: str, headers: Mapping[str, str]) -> str | None:
+    """Where the router sends a request as long as that backend is there; None for nowhere."""
+    router = scenario.router
+    taken = (
+        rule.backends[0]
+        for rule in router.rules
+        if matches(rule.match, model, headers) and backends_of(rule, scenario.backends)
+    )
+    by_name = router.default_route_strategy == "BackendNameMatch" and model in scenario.backends
+    return next(taken, model if by_name else router.default_route)
+
+
+def headers_of(workload: Any) -> dict[str, str]:
+    """What the requests of a workload send, names in lower case."""
+    return {name.lower(): value for name, value in getattr(workload, "headers", {}).items()}
 
 
 def matches(match: Match, model: str, headers: Mapping[str, str]) -> bool:

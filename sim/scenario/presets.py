@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sim.errors import Fault, ScenarioError
 from sim.scenario import catalog
-from sim.scenario.catalog import read, unknown_names
+from sim.scenario.catalog import Catalogue, unknown_names
 from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.engine import Engine, StepTime
 from sim.scenario.fields import DottedName, Model, Text
@@ -45,9 +45,9 @@ class SourcedStepTime:
 
 
 @cache
-def presets() -> dict[str, Preset]:
-    """The presets by name, sorted; read when first asked for."""
-    return read("engines.yaml", Preset)
+def presets() -> Catalogue[Preset]:
+    """The presets."""
+    return Catalogue("engines.yaml", Preset)
 
 
 def step_time(engine: Engine) -> StepTime:

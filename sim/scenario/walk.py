@@ -27,10 +27,10 @@ class Value(NamedTuple):
 
 
 def values(block: Any, path: Path = ()) -> Iterator[Value]:
-    """Every value of ``block``, a spec model, by the keys that files have; in their order."""
+    """Every value given for ``block``, a spec model, by the keys of files; in their order."""
     model: type[BaseModel] = type(block)
     for name, field in model.model_fields.items():
-        if name in block.__dict__:
+        if name in block.model_fields_set:
             scale = _scale(model, name)
             yield from _below(getattr(block, name), (*path, field.alias or name), scale)
 

@@ -19,14 +19,11 @@ from sim.scenario.fields import (
 )
 from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem, rule
-from sim.workload.client import ClientSpec
+from sim.workload.client import NOTABLE, ClientSpec
 from sim.workload.distributions import Count, Delay
 
 NESTED: Final = ("sharedPrefix", "compaction")
 """Parameters of which a scenario may give a part."""
-
-NOTABLE: Final = 0.01
-"""A smaller share of sessions is the tail of a distribution."""
 
 MAX_TURNS: Final = 10_000
 """Most turns of a session, a turn every minute for a week; a longer drawn one ends there."""

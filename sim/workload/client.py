@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from functools import partial
 from math import inf
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pydantic import Field
 
@@ -25,6 +25,9 @@ from sim.scenario.routing import Label
 from sim.scenario.rules import Problem, rule
 from sim.workload.errand import Errand, Habits
 from sim.workload.retry import Retries
+
+NOTABLE: Final = 0.01
+"""A smaller share of prompts, or of the sessions that begin with them, is a distribution's tail."""
 
 Priority: TypeAlias = count(-1000, 1000)  # type: ignore[valid-type]
 

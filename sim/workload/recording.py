@@ -54,13 +54,14 @@ class RecordingSpec(ClientSpec):
 
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """The recorded prompts."""
-        prompts = [each.prompt_tokens for each in self.read(inputs.directory)]
+        found = inputs.once(read_recording, self.file, self.block_tokens)
+        prompts = [each.prompt_tokens for each in found]
         for said in share_beyond(prompts, tokens):
             yield "file", said
 
     def check(self, inputs: Inputs) -> None:
         """Raise ``ScenarioError`` with what is wrong in the file."""
-        self.read(inputs.directory)
+        inputs.once(read_recording, self.file, self.block_tokens)
 
     def read(self, directory: Path) -> list[RecordedRequest]:
         """The requests in order of arrival; raises ``ScenarioError``."""

@@ -20,16 +20,13 @@ from sim.request import Request
 from sim.scenario.fields import DURATION, MAX_DURATION_S, Model, count, number
 from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem, rule
-from sim.workload.client import Clients, ClientSpec
+from sim.workload.client import NOTABLE, Clients, ClientSpec
 from sim.workload.distributions import Count, Counts, whole_microseconds
 
 CHUNK: Final = 4096
 """Requests drawn at a time."""
 
 MAX_REQUESTS: Final = 10**8
-
-NOTABLE: Final = 0.01
-"""A smaller share of prompts is the tail of a distribution."""
 
 Rate: TypeAlias = number(1e-6, 1e6)  # type: ignore[valid-type]
 Variation: TypeAlias = number(0.01, 100.0)  # type: ignore[valid-type]

@@ -133,7 +133,7 @@ class ScriptSpec(ClientSpec):
 
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """The rows, the first of them where they stand here."""
-        rows = self.read(inputs.directory, inputs.models, "")
+        rows = self._rows_once(inputs)
         mine = {
             index: row.prompt_tokens
             for index, row in enumerate(rows)
@@ -149,7 +149,17 @@ class ScriptSpec(ClientSpec):
 
     def check(self, inputs: Inputs) -> None:
         """Raise ``ScenarioError`` with what is wrong in the file, and models nobody serves."""
-        self.read(inputs.directory, inputs.models, "")
+        self._rows_once(inputs)
+
+    def _rows_once(self, inputs: Inputs) -> Sequence[Row]:
+        """The rows for a look at them, a file being read once for all looks."""
+        if self.file is None:
+            return self.read(inputs.directory, inputs.models, "")
+        how = self._stamps(), self.reuse_output, inputs.models
+        return inputs.once(read_rows, self.file, *how)
+
+    def _stamps(self) -> Stamps:
+        return Stamps(self.unit, self.first_arrival, self.speed)
 
     def read(self, directory: Path, models: tuple[str, ...], source: str) -> Sequence[Row]:
         """The rows, written here or in the file, for backends that serve ``models``.
@@ -157,8 +167,7 @@ class ScriptSpec(ClientSpec):
         Raises ``ScenarioError``; ``source`` is that of rows written here.
         """
         if self.file is not None:
-            stamps = Stamps(self.unit, self.first_arrival, self.speed)
-            return read_rows(directory / self.file, stamps, self.reuse_output, models)
+            return read_rows(directory / self.file, self._stamps(), self.reuse_output, models)
         if self.rows is None:
             raise Unusable
         faults = unserved(self.rows, models)
