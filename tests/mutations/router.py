@@ -102,8 +102,8 @@ FAULTS = (
     Fault(
         "prepaid",
         "sim/router/proxy.py",
-        "if self._budgets is None or status != Status.COMPLETED or trip.epoch != self._epoch:",
-        "if self._budgets is None or trip.epoch != self._epoch:",
+        "if status == Status.COMPLETED and trip.epoch == self._epoch:",
+        "if trip.epoch == self._epoch:",
         "prompts of answers that broke off are charged",
         (f"{BUDGETS}::test_what_breaks_off_or_is_refused_is_not_charged",),
     ),
