@@ -29,8 +29,12 @@ OWN: Final = "sim"
 
 
 class Terms(NamedTuple):
-    """What a group asks of a class: its protocol, the base of its spec, what both must have."""
+    """What a group asks of a class: its protocol, the base of its spec, what both must have.
 
+    ``noun`` is what one of the group is called.
+    """
+
+    noun: str
     protocol: str
     spec: str
     calls: Mapping[str, tuple[str, ...]]  # methods, and what each is called with
@@ -39,11 +43,13 @@ class Terms(NamedTuple):
 
 GROUPS: Final[Mapping[str, Terms]] = {
     "podsim.engines": Terms(
+        "engine",
         "sim.scenario.engine.Engine",
         "sim.scenario.engine.Engine",
         {"replica": ("name", "spec", "kernel")},
     ),
     "podsim.policies": Terms(
+        "policy",
         "sim.router.views.Policy",
         "sim.scenario.fields.Model",
         {
@@ -53,6 +59,7 @@ GROUPS: Final[Mapping[str, Terms]] = {
         },
     ),
     "podsim.pools": Terms(
+        "pool",
         "sim.ports.PoolPort",
         "sim.scenario.pool.Pool",
         {
@@ -68,17 +75,12 @@ GROUPS: Final[Mapping[str, Terms]] = {
         },
     ),
     "podsim.workloads": Terms(
+        "workload",
         "sim.ports.Workload",
         "sim.scenario.fields.Model",
         {"__init__": ("spec", "context"), "start": (), "counts": ()},
         ("finite", "agents_total"),
     ),
-}
-NOUNS: Final[Mapping[str, str]] = {
-    "podsim.engines": "engine",
-    "podsim.policies": "policy",
-    "podsim.pools": "pool",
-    "podsim.workloads": "workload",
 }
 
 
@@ -115,7 +117,7 @@ class Family:
         """``my-router: policy 'sticky' (my_router.policy.Sticky)``."""
         implementation = self.implementation
         named = f"{implementation.__module__}.{implementation.__qualname__}"
-        return f"{_package(self.entry)}: {NOUNS[self.group]} {self.kind!r} ({named})"
+        return f"{_package(self.entry)}: {GROUPS[self.group].noun} {self.kind!r} ({named})"
 
 
 def module_root(module: str) -> str:
@@ -158,7 +160,7 @@ class Families(Mapping[str, Family]):
 
 @dataclass(frozen=True)
 class Registry:
-    """Everything a scenario may name by ``kind``; keys are sorted."""
+    """Everything a scenario may name by ``kind``, in the order of ``GROUPS``; keys are sorted."""
 
     engines: Families
     policies: Families
@@ -174,9 +176,8 @@ class Registry:
 
 def load() -> Registry:
     """Find every registered family."""
-    groups = ("podsim.engines", "podsim.policies", "podsim.pools", "podsim.workloads")
     installed = entry_points()  # reads the metadata of every package, so only once
-    return Registry(*(Families(installed.select(group=group)) for group in groups))
+    return Registry(*(Families(installed.select(group=group)) for group in GROUPS))
 
 
 def _imported(entry: EntryPoint, *rivals: EntryPoint) -> Family:
@@ -224,7 +225,7 @@ def _broken_terms(found: Family) -> Iterator[str]:
         yield f"{named} needs the field kind: Literal[{found.kind!r}], as the entry point is called"
     for name in terms.spec_has:
         if not hasattr(spec, name) and name not in spec.model_fields:
-            yield f"{named} has no {name}, which that of a {NOUNS[found.group]} needs"
+            yield f"{named} has no {name}, which that of a {terms.noun} needs"
     for name, arguments in terms.calls.items():
         called = f"{name}({', '.join(arguments)})"
         if not callable(getattr(implementation, name, None)):

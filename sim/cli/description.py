@@ -157,8 +157,8 @@ def _engine_block(name: str, engine: Engine) -> Block:
     if engine.kv_derived:
         derived["KV cache"] = f"{engine.kv_tokens():,} tokens per pod"
     step_time = sourced_step_time(engine)
-    cost = {**step_time.coefficients.model_dump(exclude_defaults=True)}
-    pairs = ", ".join(f"{key} {_shown(value)}" for key, value in cost.items())
+    cost = step_time.coefficients.model_dump(exclude_defaults=True)
+    pairs = ", ".join(f"{key} {in_words(value)}" for key, value in cost.items())
     block.notes["stepTime"] = f"{pairs} (ms, {step_time.origin})"
     if (taken := footprint(engine)) is not None:
         block.notes["memory"] = _memory_line(taken)
@@ -313,17 +313,3 @@ def _engine(engine: Engine) -> dict[str, Any]:
         settings["weightDtype"] = stored
     coefficients = step_time.coefficients.model_dump(exclude_defaults=True)
     return settings | {"stepTime": coefficients, "stepTimeFrom": step_time.origin}
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_shown(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_shown, value)) + "]"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 1e4 else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -15,13 +15,15 @@ FORMATS: Final = {".txt": "text", ".md": "markdown", ".json": "json", ".xml": "j
 """What a file with this ending is written as."""
 
 
-def figure_format(place: Path) -> "Format":
-    """The format of a figure's file; raises ``UsageError`` for one of another kind."""
+def figure_format(place: Path, otherwise: str = "") -> "Format":
+    """The format of a figure's file; raises ``UsageError`` for one of another kind.
+
+    ``otherwise`` is what else could be given.
+    """
     suffix = place.suffix.lower().removeprefix(".")
     if suffix not in FIGURE_FORMATS:
-        raise click.UsageError(
-            f"{place}: no figure is a .{suffix}: give a file ending in .svg, .png or .pdf"
-        )
+        endings = "give a file ending in .svg, .png or .pdf"
+        raise click.UsageError(f"{place}: no figure is a .{suffix}: {endings}{otherwise}")
     return suffix  # type: ignore[return-value]
 
 

@@ -1,11 +1,13 @@
-"""The options of verbs whose runs may go to a cluster."""
+"""The options of verbs whose runs may go to a cluster, and where they are kept."""
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 EXECUTORS = ("processes", "dask")
+SWEEPS: Final = Path("results", "sweeps")
 
 
 def where_to_run(command: Callable[..., Any]) -> Callable[..., Any]:

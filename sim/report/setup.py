@@ -12,6 +12,7 @@ from sim.results.result import RunFacts
 from sim.results.stored import StoredRun
 from sim.results.wording import listed, window_in_words
 from sim.scenario.hashing import without_defaults
+from sim.scenario.walk import in_words
 
 CLOSED, TIMED, SCRIPTED = "closed loop", "open loop", "scripted"
 DIFFERS: Final = "not the same in all variants, see below"
@@ -199,16 +200,6 @@ def _written(value: Any) -> str:
     """A setting as a reader would write it, its kind first."""
     if isinstance(value, Mapping):
         kind = [str(value["kind"])] if "kind" in value else []
-        rest = [f"{key} {_inner(each)}" for key, each in value.items() if key != "kind"]
+        rest = [f"{key} {in_words(each)}" for key, each in value.items() if key != "kind"]
         return ", ".join(kind + rest) or "none"
-    return _inner(value)
-
-
-def _inner(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_inner(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_inner, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return in_words(value)

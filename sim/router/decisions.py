@@ -22,11 +22,8 @@ REASONS: Final = frozenset({Reason.BOUND, Reason.WAITING, Reason.KV_FULL, Reason
 
 LONGEST_HOLD_S: Final = 86_400.0
 """No client waits for a day: whoever is held for longer is held for ever."""
-MANY_HOLDS: Final = 1_000
-LONG_S: Final = 3_600.0
-"""Whoever is asked so often about a request, over more than an hour, will never send it."""
 MOST_HOLDS: Final = 100_000
-"""The same, however short the time: a hold of a millisecond may be repeated for a minute."""
+"""Holds of a request after which it will never be sent: a second each would be more than a day."""
 SHORTEST_TICK_S: Final = 0.01
 """As of polls (``sim.scenario.fields.PollInterval``): at 10 ms a run does little else already."""
 
@@ -138,7 +135,7 @@ def _fault_of_hold(hold: Hold, now_s: float, since_s: float, holds: int) -> str:
         return f"until_s must be later than now, {now_s!r}: it would be asked again for ever"
     if until_s > since_s + LONGEST_HOLD_S:
         return f"the request would be held for more than a day, since {since_s:g} s"
-    if holds >= MOST_HOLDS or (holds >= MANY_HOLDS and now_s - since_s > LONG_S):
+    if holds >= MOST_HOLDS:
         return f"the request has been held {holds:,} times since {since_s:g} s, as if for ever"
     return ""
 

@@ -11,8 +11,6 @@ from sim.scenario.gpu import GIB
 from sim.scenario.nodes import Path
 
 MIB: Final = 2.0**20
-
-
 MOST_LISTED: Final = 3
 """Models in a list of more are counted, not shown."""
 
@@ -104,7 +102,10 @@ def in_words(value: Any, scale: Scale | None = None) -> str:
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple):
+    if isinstance(value, Mapping):
+        pairs = (f"{key}: {in_words(each, scale)}" for key, each in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
         return f"[{', '.join(in_words(each, scale) for each in value)}]"
     if hasattr(value, "in_words"):
         return str(value.in_words())

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -29,8 +29,28 @@ MAX_TURNS: Final = 10_000
 """Most turns of a session, a turn every minute for a week; a longer drawn one ends there."""
 
 AgentCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
+Agents: TypeAlias = Annotated[
+    AgentCount, Field(description="How many agents work at the same time.")
+]
+Ramp: TypeAlias = Annotated[
+    Duration, Field(description="First requests are spread evenly over so long.")
+]
+ReuseOutput: TypeAlias = Annotated[
+    bool,
+    Field(
+        description="The next prompt of a session begins with the answer as well, so that its KV "
+        "can be found again; false: only with the prompt, as where reasoning is stripped."
+    ),
+]
 FamilyCount: TypeAlias = count(1, 10**5)  # type: ignore[valid-type]
 SessionCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
+SessionsPerAgent: TypeAlias = Annotated[
+    SessionCount | None,
+    Field(
+        description="An agent stops after so many sessions; never when missing, so that "
+        "window.measure must end the run."
+    ),
+]
 Exponent: TypeAlias = number(0.0, 10.0)  # type: ignore[valid-type]
 
 
@@ -77,7 +97,7 @@ class AgentsSpec(ClientSpec):
     model_config = ConfigDict(json_schema_extra={"required": ["kind", "agents"]})
 
     kind: Literal["agents"]
-    agents: AgentCount = Field(description="How many agents work at the same time.")
+    agents: Agents
     set: Literal["A", "B"] = Field(
         default="A",
         description="Parameters that are not given: A, as recorded with Claude Code; B, with the "
@@ -88,19 +108,9 @@ class AgentsSpec(ClientSpec):
         description="Where agents begin: at the first turn of a session, or in the middle of "
         "one; with cold caches either way.",
     )
-    ramp: Duration = Field(
-        default=30.0, description="First requests are spread evenly over so long."
-    )
-    sessions_per_agent: SessionCount | None = Field(
-        default=None,
-        description="An agent stops after so many sessions; never when missing, so that "
-        "window.measure must end the run.",
-    )
-    reuse_output: bool = Field(
-        default=True,
-        description="The next prompt of a session begins with the answer as well, so that its KV "
-        "can be found again; false: only with the prompt, as where reasoning is stripped.",
-    )
+    ramp: Ramp = 30.0
+    sessions_per_agent: SessionsPerAgent = None
+    reuse_output: ReuseOutput = True
     turns: Count = Field(description="Most requests of a session.")
     fresh_share: Probability = Field(
         description="Share of the sessions that begin with freshPrompt; the others resume an "

@@ -19,24 +19,22 @@ ends its session, or its sub-agent; the agent goes on with the next session as
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pydantic import Field
 
 from sim.errors import Fault, ScenarioError
 from sim.ports import WorkloadContext
 from sim.registry import family
-from sim.scenario.fields import Duration, PositiveTokens, Text, count
+from sim.scenario.fields import Duration, PositiveTokens, Text
 from sim.scenario.inputs import Inputs
 from sim.scenario.rules import Problem
+from sim.workload.agent_spec import Agents, Ramp, ReuseOutput, SessionsPerAgent
 from sim.workload.agents import PAUSE_S
 from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.recorded import Recording, read_recordings
 from sim.workload.replay import Replay, SubAgentKeys, Thread
 from sim.workload.replay_plan import Plan, Rules, Think, kept_calls, plan_session
-
-AgentCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
-SessionCount: TypeAlias = count(1, 10**6)  # type: ignore[valid-type]
 
 
 class SessionsSpec(ClientSpec):
@@ -49,7 +47,7 @@ class SessionsSpec(ClientSpec):
     """
 
     kind: Literal["sessions"]
-    agents: AgentCount = Field(description="How many agents work at the same time.")
+    agents: Agents
     file: Text = Field(
         description="Recorded sessions, JSON lines, plain or gzipped (kv-cache-tester; "
         "scenarios/traces/README.md); relative to the scenario.",
@@ -68,19 +66,9 @@ class SessionsSpec(ClientSpec):
         description="Sub-agents run under a session key of their own or under their parent's, or "
         "are skipped.",
     )
-    reuse_output: bool = Field(
-        default=True,
-        description="The next prompt of a session begins with the answer as well, so that its KV "
-        "can be found again.",
-    )
-    ramp: Duration = Field(
-        default=30.0, description="First requests are spread evenly over so long."
-    )
-    sessions_per_agent: SessionCount | None = Field(
-        default=None,
-        description="An agent stops after so many sessions; never when missing, so that "
-        "window.measure must end the run.",
-    )
+    reuse_output: ReuseOutput = True
+    ramp: Ramp = 30.0
+    sessions_per_agent: SessionsPerAgent = None
 
     @property
     def finite(self) -> bool:

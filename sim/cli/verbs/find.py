@@ -7,9 +7,7 @@ import click
 
 from sim.cli import ExitCode, Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
-from sim.cli.places import where_to_run
-
-DEFAULT_STORE = Path("results", "sweeps")
+from sim.cli.places import SWEEPS, where_to_run
 
 
 @click.command("find", cls=Verb)
@@ -59,9 +57,9 @@ DEFAULT_STORE = Path("results", "sweeps")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    default=DEFAULT_STORE,
+    default=SWEEPS,
     metavar="DIR",
-    help=f"Where finished runs are kept; {DEFAULT_STORE.as_posix()} when missing.",
+    help=f"Where finished runs are kept; {SWEEPS.as_posix()} when missing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not text.")
 def command(

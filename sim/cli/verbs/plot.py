@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from sim.cli import Verb
-from sim.cli.outputs import FIGURE_FORMATS
+from sim.cli.outputs import FIGURE_FORMATS, figure_format
 from sim.cli.stored import DEFAULT_STORE, named_runs, runs_begun
 from sim.errors import UserError
 from sim.plots.names import FIGURES
@@ -131,19 +131,14 @@ def _place(
     out: Path | None, form: "Format | None", figures: int
 ) -> "tuple[Path | None, Path | None, Format]":
     """The folder or the file that is meant, and the format."""
-    suffix = "" if out is None else out.suffix.lower().removeprefix(".")
-    if out is None or not suffix or out.is_dir():
+    if out is None or not out.suffix or out.is_dir():
         return out, None, form or "svg"
-    if suffix not in FIGURE_FORMATS:
-        raise click.UsageError(
-            f"{out}: no figure is a .{suffix}: give a file ending in .svg, .png or .pdf, or a "
-            "folder, which must be there already if its name has a dot"
-        )
+    suffix = figure_format(out, ", or a folder, which must be there already if its name has a dot")
     if figures != 1:
         raise click.UsageError(f"{out} is one file: name one --figure, or give a folder")
     if form is not None and form != suffix:
         raise click.UsageError(f"{out} says {suffix}, --format says {form}: give only one")
-    return None, out, suffix  # type: ignore[return-value]
+    return None, out, suffix
 
 
 def _of_one_scenario(names: tuple[str, ...]) -> "tuple[StoredRun, ...]":

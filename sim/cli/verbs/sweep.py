@@ -9,7 +9,7 @@ import click
 from sim.cli import ExitCode, Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
 from sim.cli.outputs import named
-from sim.cli.places import where_to_run
+from sim.cli.places import SWEEPS, where_to_run
 
 if TYPE_CHECKING:
     from sim.runner import Progress
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 100_000
 MAX_RETRIES = 10
-DEFAULT_STORE = Path("results", "sweeps")
 
 
 @click.command("sweep", cls=Verb)
@@ -81,7 +80,7 @@ DEFAULT_STORE = Path("results", "sweeps")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Folder of all sweeps; {DEFAULT_STORE.as_posix()} when missing.",
+    help=f"Folder of all sweeps; {SWEEPS.as_posix()} when missing.",
 )
 @click.option(
     *("-o", "--table"),
@@ -142,7 +141,7 @@ def command(
         seed=sweep_seed,
         settings=settings,
     )
-    found = _carried_out(file, design, variants, chosen, where, retries, out or DEFAULT_STORE)
+    found = _carried_out(file, design, variants, chosen, where, retries, out or SWEEPS)
     place = table or found.folder / TABLE
     write(found.columns, place)
     click.echo(json.dumps(as_document(found, place), indent=2) if as_json else render(found, place))
