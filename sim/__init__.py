@@ -2,24 +2,25 @@
 
 Where to start reading:
 
-- ``sim.api``       what scripts call
-- ``sim.runner``    a run from scenario and seed to result, and sets of runs
-- ``sim.cluster``   wires workloads, a proxy, pools and pods on one clock
-- ``sim.workload``  who sends requests: agents, recorded sessions, arrivals, scripts
-- ``sim.router``    the proxy: rules, fall-through, answers; what it knows of its pods; policies
-- ``sim.pool``      models that take turns on a GPU: who waits, who is swapped in, who is skipped
-- ``sim.pod``       the engines: schedulers, step time, batch; ``sim.extents`` vLLM's KV cache
-- ``sim.content``   what prompts say: a tree of conversation nodes
-- ``sim.record``    what is written down; ``sim.results`` tables, summary, store, digest
+- ``sim.api``        what scripts call
+- ``sim.core``       clock, content of prompts, KV cache, requests, ports between the packages
+- ``sim.hardware``   GPUs, models, step times, memory, load times
+- ``sim.scenario``   scenario files: reader, schema, checks, faults
+- ``sim.engine``     vLLM and llama.cpp: schedulers, step time, batch
+- ``sim.router``     the proxy: rules, fall-through, answers; placement policies
+- ``sim.pool``       models that take turns on a GPU
+- ``sim.workload``   agents, recorded conversations, arrivals, scripts, clients
+- ``sim.cluster``    wires workloads, a proxy, pools and pods on one clock
+- ``sim.results``    recorder, tables, metrics, summary, store, digest
+- ``sim.execution``  one run from scenario and seed to result, and many in worker processes
+- ``sim.sweep``      many points of a scenario, and the one at which a target is met
 - ``sim.comparison`` two sets of runs: the same to the bit, or better, same, worse over seeds
-- ``sim.baseline``  results that are kept with the code, and whether today's code still gives them
-- ``sim.sweep``     many points of a scenario, and the one at which a target is met
-- ``sim.report``    one page about runs; ``sim.plots`` its figures; ``sim.export`` other formats
-- ``sim.explain``   where the time to a request's first token went
-- ``sim.timeline``  a run to look at, for trace viewers
-- ``sim.validation`` compares whole runs with what ``sim.theory`` knows
-- ``sim.scenario``  files, their schema and their errors; ``sim.kernel`` the clock
-- ``sim.manifests`` scenarios from the manifests of a real router
+- ``sim.baseline``   results stored with the code, and whether today's code still gives them
+- ``sim.invariants`` laws that every run must keep
+- ``sim.explain``    where the time to a request's first token went
+- ``sim.plots``, ``sim.report``, ``sim.timeline``, ``sim.export``  figures, a page, traces, formats
+- ``sim.manifests``  scenarios from the manifests of a real router
+- ``sim.validation`` whole runs compared with theory and measurements
 
 The names below are resolved on first use, so that ``import sim`` costs nothing.
 """
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from sim import explain, plots, sweep
     from sim.api import compare, run
     from sim.comparison.verdict import Comparison
+    from sim.execution.runner import Runs
     from sim.results.result import RunResult
-    from sim.runner import Runs
     from sim.scenario.load import ScenarioSet, load
     from sim.scenario.schema import Scenario
 
@@ -57,7 +58,7 @@ def __getattr__(name: str) -> Any:
     homes = {
         "Comparison": "sim.comparison.verdict",
         "RunResult": "sim.results.result",
-        "Runs": "sim.runner",
+        "Runs": "sim.execution.runner",
         "Scenario": "sim.scenario.schema",
         "ScenarioSet": "sim.scenario.load",
         "compare": "sim.api",

@@ -9,12 +9,12 @@ from typing import Any, SupportsIndex
 from sim.comparison.paired import compare as judge
 from sim.comparison.sides import Side, fresh_side, one_side
 from sim.comparison.verdict import Comparison
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.core.suggest import suggestion
+from sim.execution.runner import Runs, run_set
 from sim.results.stored import stored_runs
-from sim.runner import Runs, run_set
 from sim.scenario.load import ScenarioSet, load, load_dict
 from sim.scenario.schema import MAX_SEED
-from sim.scenario.suggest import suggestion
 
 
 def run(

@@ -18,10 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
-from sim import registry
-from sim.content import Node, Prompt
-from sim.request import Outcome, RequestView
-from sim.rng import Streams
+from sim.core import registry
+from sim.core.content import Node, Prompt
+from sim.core.request import Outcome, RequestView
+from sim.core.rng import Streams
+from sim.execution.runner import run_set
 from sim.router.decisions import REASONS, end_of_hold, examined, known_reasons
 from sim.router.views import (
     Decision,
@@ -34,7 +35,6 @@ from sim.router.views import (
     PolicyContext,
     Tick,
 )
-from sim.runner import run_set
 from sim.scenario.load import load_dict
 
 AWAY: Final = (Outcome.SPILL, Outcome.MIGRATED)

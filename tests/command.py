@@ -11,7 +11,7 @@ from sim.cli import main
 Podsim = Callable[..., Result]
 
 HEAVY = {"numpy", "pydantic", "simpy", "pyarrow", "pandas", "matplotlib", "scipy", "rich", "ruamel"}
-NOT_FOR_A_RUN = {"pandas", "matplotlib", "scipy.stats", "sim.theory", "sim.validation"}
+NOT_FOR_A_RUN = {"pandas", "matplotlib", "scipy.stats", "sim.validation.theory", "sim.validation"}
 
 
 def podsim(*arguments: object) -> Result:

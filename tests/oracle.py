@@ -128,7 +128,7 @@ FollowUp = Callable[[int, float], Job | None]
 
 @dataclass
 class JobTrace:
-    """What became of a job. Names and meaning are those of ``sim.request.Attempt``.
+    """What became of a job. Names and meaning are those of ``sim.core.request.Attempt``.
 
     Every prefill token counts either as ``computed_tokens`` (a prompt token
     that is computed for the first time) or as ``recomputed_tokens``: what a

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.errors import UserError
+from sim.core.errors import UserError
 from tests.cluster.scenarios import fleet
 
 ROWS = [{"arrival": 0.0, "promptTokens": 100, "outputTokens": 2}] * 3

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.content import Node, Prompt, longest_shared_prefix
+from sim.core.content import Node, Prompt, longest_shared_prefix
 from tests.engine.strategies import many
 
 branches = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=6)

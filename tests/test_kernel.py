@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.errors import Misuse
-from sim.kernel import Kernel, Order, Process
+from sim.core.errors import Misuse
+from sim.core.kernel import Kernel, Order, Process
 
 
 def test_events_of_one_instant_run_in_their_order() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sim.signals import HELD, signals_held_back
+from sim.execution.signals import HELD, signals_held_back
 
 
 def interrupt(*_: Any) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import ScenarioError, UserError, WorkerError
-from sim.workers import run_all, started
+from sim.core.errors import ScenarioError, UserError, WorkerError
+from sim.execution.workers import run_all, started
 
 PATIENCE_S = 300.0
 """So long is only waited for what never comes."""
@@ -21,7 +21,7 @@ SCRIPT = """
 import sys
 from functools import partial
 from pathlib import Path
-from sim.workers import run_all
+from sim.execution.workers import run_all
 from tests.test_workers import busy
 if __name__ == "__main__":
     calls = [partial(busy, Path(sys.argv[1], str(index))) for index in range(2)]

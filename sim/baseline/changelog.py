@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from sim.baseline.kept import Baseline
-from sim.errors import UserError
+from sim.core.errors import UserError
 
 _LINE: Final = re.compile(r"^\s*(?:[-*]\s+)?`?baseline: (\S+) ([0-9a-f]{8})`?:?[ \t]+(\S.*)$", re.M)
 REASON: Final = "<why it changed>"

@@ -11,7 +11,7 @@ from sim.baseline.making import measured
 from sim.comparison.paired import compare
 from sim.comparison.report import Report
 from sim.comparison.verdict import Comparison, Unpaired
-from sim.runner import Progress
+from sim.execution.runner import Progress
 from sim.scenario.load import ScenarioSet
 
 BASE: Final = "baseline"
@@ -31,7 +31,7 @@ def check(
     What the baseline does not hold, or of another scenario than today's, is not
     run: it is unpaired, or the reason why nothing is compared. ``folders`` are
     where both lie. Raises ``InvariantError`` and ``WorkerError`` as
-    ``sim.runner.run_set``.
+    ``sim.execution.runner.run_set``.
     """
     name = scenarios.name
     then = folders.update(name)

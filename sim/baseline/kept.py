@@ -19,7 +19,7 @@ import numpy as np
 
 from sim.baseline.folders import USUAL, Folders
 from sim.comparison.sides import Figures, Side
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.comparison import figure_keys, figure_value
 from sim.results.forms import SCHEMA_VERSION
 from sim.results.metrics import flatten, metric

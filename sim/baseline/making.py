@@ -5,9 +5,9 @@ from pathlib import Path
 
 from sim.baseline.folders import USUAL, Folders
 from sim.baseline.kept import Baseline, kept, read_baseline
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.execution.runner import Progress, run_set
 from sim.results.unfinished import write_whole
-from sim.runner import Progress, run_set
 from sim.scenario.load import ScenarioSet
 
 
@@ -19,7 +19,7 @@ def measured(
 ) -> Baseline:
     """What today's code makes of every variant and seed, run in ``jobs`` processes.
 
-    Raises ``InvariantError`` and ``WorkerError`` as ``sim.runner.run_set``.
+    Raises ``InvariantError`` and ``WorkerError`` as ``sim.execution.runner.run_set``.
     """
     runs = run_set(scenarios, jobs=jobs, progress=progress, keep_tables=False)
     return kept(scenarios, runs.runs)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sim.errors import Fault, ScenarioError, UserError
+from sim.core.errors import Fault, ScenarioError, UserError
+from sim.core.suggest import suggestion
 from sim.scenario.load import ScenarioSet, load
-from sim.scenario.suggest import suggestion
 
 SUFFIX: Final = ".json"
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from sim.cli.interruption import interruptible
-from sim.errors import SUSPECT, InvariantError, ScenarioError, UserError, WorkerError
+from sim.core.errors import SUSPECT, InvariantError, ScenarioError, UserError, WorkerError
 
 VERBS: Final = (
     "init",
@@ -100,7 +100,7 @@ class Verbs(click.Group):
         """The verb that was typed; of a misspelt one it is said which was probably meant."""
         typed = args[0]
         if not typed.startswith("-") and self.get_command(ctx, typed) is None:
-            from sim.scenario.suggest import suggestion
+            from sim.core.suggest import suggestion
 
             ctx.fail(f"No such command {typed!r}{suggestion(typed, VERBS)}")
         return super().resolve_command(ctx, args)

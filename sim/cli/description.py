@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from sim.scenario.engine import Concurrency, Engine
-from sim.scenario.footprint import Footprint, footprint, taken_in_words
-from sim.scenario.gpu import gib
+from sim.hardware.engine import Concurrency, Engine
+from sim.hardware.footprint import Footprint, footprint, taken_in_words
+from sim.hardware.gpu import gib
+from sim.hardware.presets import sourced_step_time, weight_dtype
+from sim.hardware.swaptimes import swap_times
 from sim.scenario.load import ScenarioSet
 from sim.scenario.pool import Pool
-from sim.scenario.presets import sourced_step_time, weight_dtype
 from sim.scenario.routing import Router, Rule
 from sim.scenario.schema import Backend, Scenario
-from sim.scenario.swaptimes import swap_times
 from sim.scenario.walk import Value, in_words, settings
 
 WIDTH: Final = 96

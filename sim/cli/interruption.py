@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any, Final
 
-from sim.unraisable import raised_again
+from sim.execution.unraisable import raised_again
 
 AGAIN_S: Final = 2.0
 """After so long another one is obeyed as well, should the first have had no effect."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 
 if TYPE_CHECKING:
     from sim.results.result import RunResult

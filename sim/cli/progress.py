@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from sim.runner import Progress
+    from sim.execution.runner import Progress
 
 LINE_EVERY_S = 30.0
 

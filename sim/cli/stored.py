@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 
 if TYPE_CHECKING:
     from click import Context, Parameter
@@ -116,7 +116,7 @@ def _newest(folders: list[Path]) -> Path | None:
 
 
 def _unknown(name: str, root: Path) -> str:
-    from sim.scenario.suggest import nearest, suggestion
+    from sim.core.suggest import nearest, suggestion
 
     folders = (
         sorted(folder for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []

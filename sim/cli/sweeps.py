@@ -9,7 +9,7 @@ from sim.results.shown import Row, percent, wait
 from sim.results.survivors import LATE, LATE_MEANS, WORTH_SAYING, left_out, share
 
 if TYPE_CHECKING:
-    from sim.stats import Interval
+    from sim.core.stats import Interval
     from sim.sweep.sweep import Sweep
 
 MAX_LINES: Final = 120
@@ -130,7 +130,7 @@ def _figures(
     sweep: "Sweep", everything: bool = False
 ) -> Iterator[tuple[tuple[str, ...], str, dict[str, "Interval"]]]:
     """For each point and variant its values, name, and figures over the seeds."""
-    from sim.stats import t_interval
+    from sim.core.stats import t_interval
     from sim.sweep.runs import Measured
     from sim.sweep.table import figures
 

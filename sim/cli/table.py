@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sim.cli.layout import side_by_side, wrapped
+from sim.core.stats import PERCENTILE_METHOD
 from sim.results.metrics import flatten
 from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, UNKNOWN, Row, shown
 from sim.results.survivors import LATE_MEANS, is_late
@@ -16,7 +17,6 @@ from sim.results.wording import (
     seeds_in_words,
     window_in_words,
 )
-from sim.stats import PERCENTILE_METHOD
 
 if TYPE_CHECKING:
     from sim.comparison.verdict import Judged

@@ -17,7 +17,7 @@ HEADING: Final = LINE.format("", "predicted", "measured", "99 % interval", "boun
 def report(folder: Path, as_json: bool) -> bool:
     """Print the comparison of the scenarios in ``folder`` with theory; whether all is well."""
     from sim.cli.progress import waited
-    from sim.runner import available_jobs
+    from sim.execution.runner import available_jobs
     from sim.validation.textbook import validate_theory
 
     rows: list[Row] = []

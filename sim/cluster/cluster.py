@@ -6,17 +6,16 @@ from functools import partial
 from math import inf
 from pathlib import Path
 
-from sim import registry as registries
-from sim.blame import faults_named
 from sim.cluster.incidents import Incidents, restarts_s
 from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
-from sim.errors import Misuse
-from sim.kernel import Kernel, Order, Process
-from sim.ports import PodObserver, PodTotals, ProxyPort, Workload, WorkloadContext
-from sim.record import Recorder
-from sim.request import Request
-from sim.results.result import RunFacts
-from sim.rng import Streams
+from sim.core import registry as registries
+from sim.core.blame import faults_named
+from sim.core.errors import Misuse
+from sim.core.kernel import Kernel, Order, Process
+from sim.core.ports import PodObserver, PodTotals, ProxyPort, Workload, WorkloadContext
+from sim.core.recorder import Recorder, RunFacts
+from sim.core.request import Request
+from sim.core.rng import Streams
 from sim.router.door import Door, Guarded
 from sim.router.signals import Poller
 from sim.scenario.matching import backends_of

@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 
 from sim.cluster.wiring import Plant
-from sim.kernel import Kernel, Order
+from sim.core.kernel import Kernel, Order
 from sim.router.proxy import Proxy
 from sim.router.upstream import Upstream
 from sim.scenario.events import (

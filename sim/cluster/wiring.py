@@ -6,15 +6,16 @@ from functools import partial
 from itertools import count
 from math import inf
 
-from sim import registry as registries
-from sim.errors import Misuse
-from sim.kernel import Kernel
-from sim.pod.frontend import FrontedPod
-from sim.pod.process import Replica
-from sim.ports import PodPort, PoolContext, PoolPort, lacking
-from sim.record import Recorder
-from sim.registry import Family, Registry
-from sim.rng import Streams
+from sim.core import registry as registries
+from sim.core.errors import Misuse
+from sim.core.kernel import Kernel
+from sim.core.ports import PodPort, PoolContext, PoolPort, lacking
+from sim.core.recorder import Recorder
+from sim.core.registry import Family, Registry
+from sim.core.rng import Streams
+from sim.engine.frontend import FrontedPod
+from sim.engine.process import Replica
+from sim.hardware.swaptimes import swap_times
 from sim.router.budgets import Budgets
 from sim.router.direct import Direct
 from sim.router.door import Door
@@ -26,7 +27,6 @@ from sim.scenario.events import PodLost
 from sim.scenario.pool import Pool
 from sim.scenario.reach import direct_backend, engines_of, reachable
 from sim.scenario.schema import Scenario
-from sim.scenario.swaptimes import swap_times
 
 PROXY_NAME = "proxy-0"
 
@@ -126,7 +126,7 @@ def _engines(site: Site, backend: str, replica: int) -> list[PodPort]:
         raise Misuse(f"replica must return a list of pods; got {pods!r}", implementation)
     for pod in pods:
         if missing := lacking(pod, PodPort):
-            said = f"a pod of its replica has no {', '.join(missing)}: see sim.ports.PodPort"
+            said = f"a pod of its replica has no {', '.join(missing)}: see sim.core.ports.PodPort"
             raise Misuse(said, implementation)
     if engine.front_end is None:
         return pods

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sim.stats import t_quantile, t_tail
+from sim.core.stats import t_quantile, t_tail
 
 MOST_SEEDS: Final = 100
 """More seeds than this are advice that nobody can follow."""

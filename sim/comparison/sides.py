@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.metrics import flatten
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.results.tables import Tables
 
 if TYPE_CHECKING:
-    from sim.runner import Runs
+    from sim.execution.runner import Runs
 
 
 @dataclass(frozen=True)

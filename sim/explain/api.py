@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.execution.repetition import Recipe
 from sim.explain.explanation import Explanation, explained, known, slowest
 from sim.explain.rerun import RepeatError, made_like
-from sim.repetition import Recipe
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun, stored_runs

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from sim.core.stats import Floats
 from sim.explain.kinds import NAMES
 from sim.explain.rerun import Repetition
 from sim.explain.watch import Course
 from sim.results import arrow
 from sim.results.result import RunResult
-from sim.stats import Floats
 
 QUEUED: Final = ("queue_places_s", "queue_tokens_s", "queue_kv_s")
 """The parts that ``Course.waited_s`` tells apart."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.core.stats import Floats, Sample
+from sim.execution.repetition import Recipe
 from sim.explain.breakdown import Breakdown, breakdown
 from sim.explain.kinds import NAMES
 from sim.explain.rerun import RepeatError, Repetition, repeat, same
-from sim.repetition import Recipe
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask
 from sim.results.result import RunResult
-from sim.stats import Floats, Sample
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ A step in which the request computes is divided in a fixed order: what its own t
 would have cost alone (the step's constant included) is ``prefill_s``; what the decodes of
 the step add to that is ``decodes_s``, what the tokens of other prompts add to both is
 ``other_prefills_s``, and how much longer the slowest rank of a lockstep took is
-``other_ranks_s``. Costs are those of ``sim.pod.steptime``.
+``other_ranks_s``. Costs are those of ``sim.engine.steptime``.
 """
 
 from typing import Final, NamedTuple

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sim.pod.llamacpp.spec import LlamaCpp
-from sim.pod.spec import Vllm
-from sim.pod.steptime import StepTime
-from sim.ports import StepReport
-from sim.scenario.engine import Engine
-from sim.scenario.presets import step_time
+from sim.core.ports import StepReport
+from sim.engine.llamacpp.spec import LlamaCpp
+from sim.engine.spec import Vllm
+from sim.engine.steptime import StepTime
+from sim.hardware.engine import Engine
+from sim.hardware.presets import step_time
 
 TOLERANCE_S = 1e-9
 """A step that ends this close to its price costs that: both are sums of floats."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.cluster.cluster import Cluster
-from sim.errors import InvariantError, ScenarioError
+from sim.core.errors import InvariantError, ScenarioError
+from sim.execution.repetition import Recipe, recipe
+from sim.execution.runner import without_collector
 from sim.explain.watch import Watch
-from sim.repetition import Recipe, recipe
+from sim.results.freeze import freeze
 from sim.results.result import RunResult
-from sim.runner import without_collector
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def repeat(
             cluster = Cluster(made.scenario, made.seed, made.directory, watch, watch.recorder)
             watch.begin(cluster.ways)
             facts = cluster.run(on_tick)
-            result = watch.recorder.freeze(facts)
+            result = freeze(watch.recorder, facts)
     except (ScenarioError, OSError) as error:
         raise RepeatError(f"a file of its scenario cannot be read: {error}") from error
     except InvariantError as error:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sim.request import DIRECT, Attempt, RequestView
+from sim.core.request import DIRECT, Attempt, RequestView
 from sim.router.upstream import Upstream
 from sim.router.views import PodView
 

@@ -11,14 +11,14 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+from sim.core.kernel import BOUNDARY_TOLERANCE_S
+from sim.core.ports import StepReport, peek
+from sim.core.recorder import Recorder
+from sim.core.request import Attempt
 from sim.explain.prices import Pricing, pricing, shares
 from sim.explain.view import View, view
-from sim.kernel import BOUNDARY_TOLERANCE_S
-from sim.ports import StepReport, peek
-from sim.record import Recorder
-from sim.request import Attempt
+from sim.hardware.engine import Engine
 from sim.router.upstream import Upstream
-from sim.scenario.engine import Engine
 from sim.scenario.schema import Scenario
 
 NO_TIME: Final = (0.0, 0.0, 0.0)

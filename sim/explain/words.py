@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sim.core.request import DIRECT, Outcome, Reason
 from sim.explain.view import PodSeen, View
-from sim.request import DIRECT, Outcome, Reason
 
 
 def sentence(placement: dict[str, Any], seen: View | None, ran_on: str | None) -> str:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from sim.stats import Floats
+from sim.core.stats import Floats
 
 Bounds: TypeAlias = tuple[float, ...]
 

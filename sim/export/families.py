@@ -14,12 +14,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from sim.core.recorder import RunFacts
+from sim.core.request import DIRECT
+from sim.core.stats import Floats
 from sim.export.buckets import Bounds, Histogram
-from sim.request import DIRECT
 from sim.results import arrow
 from sim.results.arrow import Mask, Table
-from sim.results.result import RunFacts, RunResult
-from sim.stats import Floats
+from sim.results.result import RunResult
 
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 Labels: TypeAlias = tuple[str, ...]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.unfinished import make_beside, make_file, write_whole
 
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from sim.core.stats import Sample
 from sim.export.buckets import Histogram
 from sim.export.families import Family, Labels
-from sim.stats import Sample
 
 PERCENTS: Final = (50.0, 95.0, 99.0)
 NAMES: Final = tuple(f"p{percent:g}" for percent in PERCENTS)

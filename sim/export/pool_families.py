@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sim.core.request import PoolError
+from sim.core.stats import Floats
 from sim.export.buckets import HOLD_S, SWAP_S
 from sim.export.families import NAMESPACE, Family, Labels, Scrape, Value, counted, observed, words
-from sim.request import PoolError
 from sim.results.arrow import Mask
 from sim.results.pools import PoolColumns
-from sim.stats import Floats
 
 OF_MEMBER = ("router", "pool", "member")
 

@@ -10,12 +10,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from sim.core.recorder import RunFacts
 from sim.export.buckets import Histogram
 from sim.export.families import Family, Labels, Scrape, Value
 from sim.export.pod_families import pod_families
 from sim.export.pool_families import pool_families
 from sim.export.router_families import router_families
-from sim.results.result import RunFacts, RunResult
+from sim.results.result import RunResult
 
 WHICH_RUN: Final = ("scenario", "variant", "seed")
 COVERS: Final = "Simulated by podsim; covers the run from its start, warm-up included."

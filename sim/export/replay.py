@@ -14,16 +14,16 @@ from typing import Any, Final
 import numpy as np
 from ruamel.yaml import YAML
 
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.core.fields import MAX_NAME
+from sim.execution.repetition import Recipe
 from sim.export.files import check_writable, write_file
 from sim.export.rerun import Rerun, rerun, simulate
 from sim.export.trace_lines import MEANING, Arrivals, trace_text
-from sim.repetition import Recipe
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.results.tables import DECLARED
-from sim.scenario.fields import MAX_NAME
 from sim.scenario.hashing import without_defaults
 from sim.scenario.load import load
 from sim.scenario.schema import Scenario

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sim.cluster.cluster import Cluster
-from sim.errors import ScenarioError, UserError
-from sim.repetition import Recipe, recipe
-from sim.request import Request
+from sim.core.errors import ScenarioError, UserError
+from sim.core.request import Request
+from sim.execution.repetition import Recipe, recipe
+from sim.execution.runner import without_collector
+from sim.results.freeze import freeze
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
-from sim.runner import without_collector
 from sim.scenario.schema import Scenario
 
 
@@ -34,7 +35,7 @@ def simulate(made: Recipe) -> Rerun:
         cluster = Cluster(made.scenario, made.seed, made.directory)
         facts = cluster.run()
         recorder = cluster.recorder
-        result = recorder.freeze(facts)
+        result = freeze(recorder, facts)
     models = {each.request.request_id: each.model for each in recorder.retries if each.number == 1}
     return Rerun(made.scenario, tuple(recorder.requests), models, result, made.directory)
 

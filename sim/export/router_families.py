@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sim.core.request import DIRECT, Answer, Outcome, Reason, Status
 from sim.export.buckets import DEFAULT_S, ROUTER_TTFT_S
 from sim.export.families import Family, Labels, Scrape, Value, counted, observed, words
 from sim.export.pod_families import pods
-from sim.request import DIRECT, Answer, Outcome, Reason, Status
 from sim.results import arrow
 from sim.results.requests import RequestColumns
 from sim.results.served import answered_last

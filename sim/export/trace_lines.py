@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-from sim.content import Node
-from sim.errors import UserError
+from sim.core.content import Node
+from sim.core.errors import UserError
+from sim.core.request import Request
 from sim.export.rerun import Rerun
 from sim.export.waits import Wait, sent_s, waits
-from sim.request import Request
 from sim.scenario.reach import models_served
 from sim.workload.client import ClientSpec
 from sim.workload.trace_file import MAGIC, VERSION, WORKLOADS

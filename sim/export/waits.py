@@ -6,7 +6,7 @@ from math import inf, nextafter
 from pathlib import Path
 from typing import Final
 
-from sim.request import Request
+from sim.core.request import Request
 from sim.scenario.schema import Scenario
 from sim.workload.script import ScriptSpec
 from sim.workload.script_rows import in_order

@@ -6,8 +6,8 @@ off the result. The others need the live state or more than one run:
 ======  ====================================================================  =================
 id      rule                                                                  checked in
 ======  ====================================================================  =================
-INV-3   free + held + cached blocks = capacity; held blocks stay              sim.extents, tests
-INV-5   the clock never goes back                                             sim.kernel, tests
+INV-3   free + held + cached blocks = capacity; held blocks stay              core.kvcache, tests
+INV-5   the clock never goes back                                             core.kernel, tests
 INV-6   same scenario, seed and version, same digest in every process         tests
 INV-7   a further pod or workload changes no other workload's draws           tests
 INV-8   a pod with work that can be admitted is never idle                    tests (step engine)

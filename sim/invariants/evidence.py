@@ -6,12 +6,12 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from sim.kernel import BOUNDARY_TOLERANCE_S
-from sim.request import Reason, Status
+from sim.core.kernel import BOUNDARY_TOLERANCE_S
+from sim.core.request import Reason, Status
+from sim.core.stats import Floats
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Table, Texts
 from sim.results.result import RunResult
-from sim.stats import Floats
 
 EXAMPLES: Final = 3
 """How many offenders a violation names."""

@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
+from sim.core.ports import PodTotals
+from sim.core.request import DIRECT
+from sim.core.stats import Floats
 from sim.invariants.evidence import TOLERANCE_S, Evidence, Violations, equal, known_sum, where
-from sim.ports import PodTotals
-from sim.request import DIRECT
-from sim.stats import Floats
 
 RELATIVE_TOLERANCE: Final = 1e-9
 

@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
+from sim.core.request import PoolError, Status
 from sim.invariants.evidence import TOLERANCE_S, Columns, Evidence, Violations, says, where
-from sim.request import PoolError, Status
 from sim.results.arrow import Mask
 from sim.results.pools import stays
 

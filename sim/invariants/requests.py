@@ -4,6 +4,8 @@ from typing import Final
 
 import numpy as np
 
+from sim.core.request import Answer, HttpStatus, Reason, Status
+from sim.core.stats import present_at
 from sim.invariants.evidence import (
     TOLERANCE_S,
     Evidence,
@@ -13,8 +15,6 @@ from sim.invariants.evidence import (
     says,
     where,
 )
-from sim.request import Answer, HttpStatus, Reason, Status
-from sim.stats import present_at
 
 STATUSES: Final = (
     Status.COMPLETED,

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
+from sim.core.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
+from sim.core.suggest import nearest, suggestion
 from sim.manifests import unmodelled
 from sim.manifests.notes import NoteKind, Notes
-from sim.scenario.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, is_null, plain
 from sim.scenario.nodes import Sequence as SequenceNode
-from sim.scenario.suggest import nearest, suggestion
 
 Value = TypeVar("Value")
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sim.hardware import catalog
+from sim.hardware.gpu import GIB
 from sim.manifests import names
 from sim.manifests.engine import Engine, Given, Setting, WithoutGpu
 from sim.manifests.objects import MODEL, Object
-from sim.scenario import catalog
-from sim.scenario.gpu import GIB
 
 MAX_GPUS: Final = 64
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from sim.core.suggest import suggestion
 from sim.manifests.fields import Fields
 from sim.manifests.notes import NoteKind
 from sim.manifests.writing import Block
 from sim.scenario.routing import CLASSIFICATION_HEADER
-from sim.scenario.suggest import suggestion
 
 BUDGET_SCOPES: Final = ("router", "rule", "team")
 MAX_BUDGET_TOKENS: Final = 10**12

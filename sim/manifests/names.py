@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from math import log
 from typing import Final
 
-from sim.scenario import catalog
-from sim.scenario.fields import MAX_NAME
+from sim.core.fields import MAX_NAME
+from sim.hardware import catalog
 
 ANY_MODEL: Final = "llama-3.1-8b"
 """Assumed for a model of which nothing is known."""

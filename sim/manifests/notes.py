@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sim.errors import Fault, ScenarioError
+from sim.core.errors import Fault, ScenarioError
 from sim.scenario.nodes import Path, Place, fault
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from sim.errors import ScenarioError
+from sim.core.errors import ScenarioError
+from sim.core.suggest import nearest, suggestion
 from sim.manifests.fields import TYPO, Fields
 from sim.manifests.notes import NoteKind, Notes
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, Sequence, at, plain, text_of
-from sim.scenario.suggest import nearest, suggestion
 from sim.scenario.yamltext import parse_documents
 
 GROUP: Final = "inference.llmkube.dev/"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from sim.hardware.dtypes import weight_format
 from sim.manifests.writing import Plain
-from sim.scenario.dtypes import weight_format
 from sim.scenario.nodes import Place
 
 MAX_SHORT: Final = 3

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from sim.hardware import swap
 from sim.manifests.engine import Engine
 from sim.manifests.fields import Fields
 from sim.manifests.objects import SERVICE, Object, Objects
 from sim.manifests.writing import Block, seconds
-from sim.scenario import swap
 
 STICKY, RECLAIM, PRIORITY = "sticky", "reclaim", "priority"
 POLICIES: Final = (STICKY, RECLAIM, PRIORITY)

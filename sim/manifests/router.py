@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from sim.core.suggest import suggestion
 from sim.manifests import balancing, limits
 from sim.manifests.balancing import Placement
 from sim.manifests.fields import Fields
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
 from sim.manifests.writing import Block, Plain, seconds
-from sim.scenario.suggest import suggestion
 
 COMPLEXITIES: Final = ("simple", "moderate", "complex")
 ACTIVATIONS: Final = ("Wait", "IfIdle")

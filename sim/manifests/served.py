@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from sim.hardware import catalog
+from sim.hardware.dtypes import weight_format
 from sim.manifests import names
 from sim.manifests.engine import Engine, Given, Setting
 from sim.manifests.objects import MODEL, Object
-from sim.scenario import catalog
-from sim.scenario.dtypes import weight_format
 
 LEAST_HYBRID_BUDGET: Final = 2048
 """Tokens of a step: vLLM's least default, above every block of a hybrid model."""

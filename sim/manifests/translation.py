@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.core.suggest import suggestion
+from sim.hardware import catalog
 from sim.manifests import objects, pool, standin
 from sim.manifests.engine import Given
 from sim.manifests.fleet import Fleet, engine_name
@@ -14,9 +16,7 @@ from sim.manifests.objects import POOL, SERVICE, Manifest
 from sim.manifests.pool import Pool
 from sim.manifests.router import Backend, Rule
 from sim.manifests.writing import Block, Entry, document, seconds
-from sim.scenario import catalog
 from sim.scenario.nodes import Mapping, Place, entries, plain
-from sim.scenario.suggest import suggestion
 from sim.scenario.yamltext import parse
 
 TAKEN_FROM_WORKLOAD: Final = ("window", "seeds", "slo", "workloads", "events")

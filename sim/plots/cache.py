@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
+from sim.core.stats import Floats
 from sim.plots import style
 from sim.plots.frames import (
     PLACEMENTS,
@@ -25,7 +26,6 @@ from sim.plots.frames import (
 from sim.plots.latency import MOST_SEEDS
 from sim.plots.timeaxis import shade_outside, time_axis
 from sim.results.arrow import Mask
-from sim.stats import Floats
 
 MOST_BINS: Final = 60
 

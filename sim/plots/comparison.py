@@ -9,10 +9,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from sim.core.stats import t_interval
 from sim.plots import style
 from sim.plots.frames import SWEEP, check_table, shown
 from sim.results.metrics import metric
-from sim.stats import t_interval
 
 HEADLINES: Final = (
     "ttft_s.p50",

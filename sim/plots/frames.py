@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from sim.stats import Floats
+from sim.core.stats import Floats
 
 Span = tuple[float, float]
 """From and to, seconds; the end is outside, and may be infinite."""

@@ -8,6 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
+from sim.core.request import Status
+from sim.core.stats import Floats, Sample
 from sim.plots import style
 from sim.plots.frames import (
     REQUESTS,
@@ -20,8 +22,6 @@ from sim.plots.frames import (
     window_told,
     within,
 )
-from sim.request import Status
-from sim.stats import Floats, Sample
 
 LEVELS: Final = np.round(np.concatenate([np.arange(0, 990, 5), np.arange(990, 1001)]) / 1000, 3)
 """Shares of the requests at which a distribution is drawn, finer where the slowest are."""

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sim.core.recorder import RunFacts
 from sim.plots.frames import Span, within
 from sim.results import arrow
 from sim.results.comparison import compare_variants
-from sim.results.result import RunFacts, RunResult
+from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 
 

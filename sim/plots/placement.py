@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
+from sim.core.request import DIRECT, Outcome, Reason
+from sim.core.stats import Interval, t_interval
 from sim.plots import style
 from sim.plots.frames import (
     PLACEMENTS,
@@ -25,8 +27,6 @@ from sim.plots.frames import (
 )
 from sim.plots.style import Notes
 from sim.plots.timeaxis import time_axis
-from sim.request import DIRECT, Outcome, Reason
-from sim.stats import Interval, t_interval
 
 AWAY: Final = (Outcome.SPILL, Outcome.MIGRATED)
 KNOWN: Final = (

@@ -11,6 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from sim.core.stats import Floats
 from sim.plots import style
 from sim.plots.frames import (
     PODS,
@@ -24,7 +25,6 @@ from sim.plots.frames import (
 )
 from sim.plots.style import Notes
 from sim.plots.timeaxis import mark_window, shade_outside, time_axis
-from sim.stats import Floats
 
 MOST_LINES: Final = 6
 """More pods than this are rows of a heat map, or lie in a band."""

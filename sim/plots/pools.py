@@ -8,13 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from sim.core.recorder import RunFacts
+from sim.core.stats import Floats, present_at
 from sim.plots import style
 from sim.plots.frames import POOLS, RESIDENCE, Span, check_table, numbers, within
 from sim.plots.style import Notes
 from sim.plots.timeaxis import shade_outside, time_axis
 from sim.results.pools import stays
-from sim.results.result import RunFacts
-from sim.stats import Floats, present_at
 
 MOST_SWAPS: Final = 60
 """A timeline of more shows the beginning; stripes that are too thin say nothing."""

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
-from sim.kernel import BOUNDARY_TOLERANCE_S, Order, instant
+from sim.core.kernel import BOUNDARY_TOLERANCE_S, Order, instant
+from sim.core.ports import Activation, PoolContext, PoolEvent, ProcessPort
+from sim.core.registry import family
+from sim.core.request import PoolError
 from sim.pool.belief import Belief, Swap
 from sim.pool.decision import Decision, Verdict
 from sim.pool.loading import LoadPlans
@@ -12,14 +15,11 @@ from sim.pool.rounds import Rounds
 from sim.pool.slot import Slot, SlotTiming
 from sim.pool.spec import ExclusiveSlot, ModelPool
 from sim.pool.swaps import SwapBound, Swaps
-from sim.ports import Activation, PoolContext, PoolEvent, ProcessPort
-from sim.registry import family
-from sim.request import PoolError
 
 
 @family(ModelPool)
 class Activator:
-    """A pool of kind ``model-pool``; a ``sim.ports.PoolPort``.
+    """A pool of kind ``model-pool``; a ``sim.core.ports.PoolPort``.
 
     ``decision`` makes what other kinds of one slot decide by.
     """

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sim.kernel import Kernel
-from sim.ports import Activation, PoolEvent
+from sim.core.kernel import Kernel
+from sim.core.ports import Activation, PoolEvent
 
 
 @dataclass(slots=True, eq=False)

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from sim.kernel import Kernel
+from sim.core.kernel import Kernel
+from sim.core.ports import Activation, PoolEvent
 from sim.pool.attempts import Attempts
-from sim.ports import Activation, PoolEvent
 
 
 @dataclass(slots=True, eq=False)

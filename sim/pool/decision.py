@@ -2,10 +2,10 @@
 
 from enum import Enum, auto
 
-from sim.kernel import BOUNDARY_TOLERANCE_S
+from sim.core.kernel import BOUNDARY_TOLERANCE_S
+from sim.core.ports import Activation
 from sim.pool.belief import Belief
 from sim.pool.spec import ExclusiveSlot
-from sim.ports import Activation
 
 
 class Verdict(Enum):

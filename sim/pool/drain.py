@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from math import inf
 
-from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
-from sim.ports import ProcessPort
+from sim.core.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order
+from sim.core.ports import ProcessPort
 
 
 class Drain:

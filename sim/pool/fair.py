@@ -6,13 +6,13 @@ bounds that: an attempt that has waited for so long comes before all others.
 
 from functools import partial
 
-from sim.kernel import BOUNDARY_TOLERANCE_S
+from sim.core.kernel import BOUNDARY_TOLERANCE_S
+from sim.core.ports import Activation, PoolContext
+from sim.core.registry import family
 from sim.pool.activator import Activator
 from sim.pool.belief import Belief
 from sim.pool.decision import Decision
 from sim.pool.fair_spec import FairPool
-from sim.ports import Activation, PoolContext
-from sim.registry import family
 
 
 class FairDecision(Decision):
@@ -90,7 +90,7 @@ class FairDecision(Decision):
 
 @family(FairPool)
 class Fair(Activator):
-    """A pool of kind ``fair``; a ``sim.ports.PoolPort``."""
+    """A pool of kind ``fair``; a ``sim.core.ports.PoolPort``."""
 
     def __init__(self, name: str, spec: FairPool, context: PoolContext) -> None:
         super().__init__(name, spec, context, partial(FairDecision, spec))

@@ -5,11 +5,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from sim.core.fields import Duration, Name, whole
+from sim.core.rules import Problem, rule
+from sim.hardware.swap import Member
 from sim.pool.spec import ExclusiveSlot
-from sim.scenario.fields import Duration, Name, whole
 from sim.scenario.pool import Priority
-from sim.scenario.rules import Problem, rule
-from sim.scenario.swap import Member
 
 MAX_SERVED: Final = 1_000_000
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sim.kernel import Kernel, Order
+from sim.core.kernel import Kernel, Order
 
 
 class Idleness:

@@ -10,15 +10,15 @@ wait for it count as those in flight do (mostlygeek/llama-swap#889).
 from dataclasses import dataclass
 from functools import partial
 
+from sim.core.ports import Activation, PoolContext, PoolEvent
+from sim.core.registry import family
+from sim.core.request import PoolError
 from sim.pool.attempts import Attempts
 from sim.pool.idleness import Idleness
 from sim.pool.llamaswap_spec import LlamaSwapPool
 from sim.pool.loading import LoadPlans
 from sim.pool.rounds import Rounds
 from sim.pool.runner import State, Told, runners
-from sim.ports import Activation, PoolContext, PoolEvent
-from sim.registry import family
-from sim.request import PoolError
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class _Swap:
 
 @family(LlamaSwapPool)
 class LlamaSwap:
-    """A pool of kind ``llama-swap``; a ``sim.ports.PoolPort``.
+    """A pool of kind ``llama-swap``; a ``sim.core.ports.PoolPort``.
 
     Several swaps may run at a time as long as they have nothing to do with each
     other. None is ever given up: when those who have asked for it are gone, the

@@ -7,9 +7,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from sim.errors import Fault
-from sim.pool.matrix import Matrix, evicted
-from sim.scenario.fields import (
+from sim.core.errors import Fault
+from sim.core.fields import (
     DURATION,
     MAX_DURATION_S,
     Duration,
@@ -18,10 +17,11 @@ from sim.scenario.fields import (
     Quantity,
     whole,
 )
+from sim.core.rules import Problem, Unusable, known, rule, usable
+from sim.hardware.swap import Member
+from sim.hardware.swaptimes import SwapTimes
+from sim.pool.matrix import Matrix, evicted
 from sim.scenario.pool import Pool, Priority, never_loaded, strangers
-from sim.scenario.rules import Problem, Unusable, known, rule, usable
-from sim.scenario.swap import Member
-from sim.scenario.swaptimes import SwapTimes
 
 LEAST_HEALTH_CHECK_S: Final = 15.0
 MAX_CONCURRENCY: Final = 1_000_000

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from math import ceil, inf
 from typing import NamedTuple
 
-from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
-from sim.ports import PoolContext, ProcessPort
-from sim.scenario.swap import Member
+from sim.core.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
+from sim.core.ports import PoolContext, ProcessPort
+from sim.hardware.swap import Member
 
 
 class LoadPlan(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field, StringConstraints
 
-from sim.scenario.fields import Model, Name, Text, whole
-from sim.scenario.rules import Problem
+from sim.core.fields import Model, Name, Text, whole
+from sim.core.rules import Problem
 
 MAX_COMBINATIONS: Final = 10_000
 MAX_COST: Final = 1_000_000

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from math import ceil, fsum
 from typing import Final
 
-from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
+from sim.core.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
 
 POLL_S: Final = 0.25
 """How often Ollama looks whether memory is free again."""

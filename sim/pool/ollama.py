@@ -13,6 +13,9 @@ Nothing bounds how long somebody is held: that is up to clients.
 from dataclasses import dataclass
 from math import inf
 
+from sim.core.ports import Activation, PoolContext, PoolEvent
+from sim.core.registry import family
+from sim.core.request import PoolError
 from sim.pool.attempts import Attempts
 from sim.pool.idleness import Idleness
 from sim.pool.loading import LoadPlans
@@ -20,9 +23,6 @@ from sim.pool.memory import Memory
 from sim.pool.ollama_spec import OllamaPool
 from sim.pool.rounds import Rounds
 from sim.pool.runner import State, Told, runners
-from sim.ports import Activation, PoolContext, PoolEvent
-from sim.registry import family
-from sim.request import PoolError
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +42,7 @@ class _Turn:
 
 @family(OllamaPool)
 class Ollama:
-    """A pool of kind ``ollama``; a ``sim.ports.PoolPort``."""
+    """A pool of kind ``ollama``; a ``sim.core.ports.PoolPort``."""
 
     def __init__(self, name: str, spec: OllamaPool, context: PoolContext) -> None:
         self._name = name

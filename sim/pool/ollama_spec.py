@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from sim.errors import Fault, ScenarioError
-from sim.scenario.engine import Engine
-from sim.scenario.fields import (
+from sim.core.errors import Fault, ScenarioError
+from sim.core.fields import (
     Duration,
     Name,
     PositiveBytes,
@@ -17,11 +16,12 @@ from sim.scenario.fields import (
     PositiveTokens,
     whole,
 )
-from sim.scenario.footprint import resident_bytes
-from sim.scenario.gpu import gib
+from sim.core.rules import Problem, known, rule
+from sim.hardware.engine import Engine
+from sim.hardware.footprint import resident_bytes
+from sim.hardware.gpu import gib
+from sim.hardware.swap import Member
 from sim.scenario.pool import Pool, strangers
-from sim.scenario.rules import Problem, known, rule
-from sim.scenario.swap import Member
 
 MAX_REQUESTS: Final = 1_000_000
 MAX_MODELS: Final = 1000

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from sim.ports import Activation
+from sim.core.ports import Activation
 
 
 class Rounds:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from math import inf
 
-from sim.kernel import Kernel, Order
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import PoolContext, ProcessPort
 from sim.pool.drain import Drain
 from sim.pool.loading import Loading, LoadPlans
-from sim.ports import PoolContext, ProcessPort
 
 
 class State(Enum):

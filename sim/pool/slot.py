@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from sim.kernel import Kernel, Order
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import PoolEvent, ProcessPort
 from sim.pool.drain import Drain
 from sim.pool.loading import Loading, LoadPlans
-from sim.ports import PoolEvent, ProcessPort
 
 
 @dataclass(frozen=True)

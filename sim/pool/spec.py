@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from sim.errors import Fault
-from sim.scenario.fields import (
+from sim.core.errors import Fault
+from sim.core.fields import (
     DURATION,
     MAX_DURATION_S,
     Duration,
@@ -20,9 +20,9 @@ from sim.scenario.fields import (
     Quantity,
     whole,
 )
+from sim.core.rules import Problem, rule
+from sim.hardware.swaptimes import SwapTimes
 from sim.scenario.pool import Pool, RouterSide
-from sim.scenario.rules import Problem, rule
-from sim.scenario.swaptimes import SwapTimes
 
 COLD: Final = "cold"
 DEFAULT_RECLAIM_POLL_S: Final = 30.0

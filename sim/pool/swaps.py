@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from sim.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
+from sim.core.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
+from sim.core.ports import PoolEvent
 from sim.pool.belief import Belief, Swap
 from sim.pool.slot import Slot
-from sim.ports import PoolEvent
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
+from sim.core.stats import PERCENTILE_METHOD
 from sim.report.answers import Answer, answers, name_of
 from sim.report.contrasts import Contrasts, Judge, contrasts
 from sim.report.figures import Group, groups
@@ -20,7 +21,6 @@ from sim.results.metrics import metric
 from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, Row, shown
 from sim.results.stored import StoredRun
 from sim.results.wording import alike_warnings, input_facts, seeds_in_words, window_in_words
-from sim.stats import PERCENTILE_METHOD
 
 COLUMNS: Final = 5
 """Variants beside each other in one table; more would not fit on paper."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 

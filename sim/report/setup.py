@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sim.errors import ScenarioError
-from sim.repetition import recipe
+from sim.core.errors import ScenarioError
+from sim.core.recorder import RunFacts
+from sim.execution.repetition import recipe
 from sim.report.resolved import differences
 from sim.report.selection import Study
-from sim.results.result import RunFacts
 from sim.results.stored import StoredRun
 from sim.results.wording import listed, window_in_words
 from sim.scenario.hashing import without_defaults

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sim.stats import Floats
+from sim.core.stats import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

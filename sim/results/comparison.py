@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Protocol
 
+from sim.core.stats import t_interval
 from sim.results.metrics import flatten, metric
-from sim.stats import t_interval
 
 NOT_COMPARED: Final = ("pod_requests.", "samples.")
 """A pod's number means nothing across variants and seeds; sizes of samples are no figures."""

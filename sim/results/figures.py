@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.core.recorder import RunFacts
+from sim.core.stats import Floats, Sample
 from sim.results.arrow import Mask
-from sim.results.result import RunFacts
-from sim.stats import Floats, Sample
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias
 
-from sim.stats import PERCENTILE_METHOD
+from sim.core.stats import PERCENTILE_METHOD
 
 Direction: TypeAlias = Literal["up", "down", "none"]
 

@@ -6,18 +6,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim.content import Prompt, longest_shared_prefix
-from sim.request import Answer, Reason, Status
+from sim.core.content import Prompt, longest_shared_prefix
+from sim.core.recorder import RunFacts
+from sim.core.request import Answer, Reason, Status
+from sim.core.stats import mann_kendall, mser5, time_average
 from sim.results import arrow
 from sim.results.arrow import Mask
 from sim.results.figures import Window
 from sim.results.notices_by_name import fell_through_only, keyless, listed, of_pools
 from sim.results.requests import RequestColumns
-from sim.results.result import RunFacts
 from sim.results.served import answered_last, of_last_try
 from sim.results.survivors import WORTH_SAYING, share
 from sim.results.tables import Tables
-from sim.stats import mann_kendall, mser5, time_average
 
 SLICES: Final = 10
 """Equal parts of the window whose mean backlogs are searched for a trend."""

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim.request import Outcome
+from sim.core.recorder import RunFacts
+from sim.core.request import Outcome
 from sim.results import arrow
 from sim.results.arrow import Mask
 from sim.results.figures import Window
 from sim.results.pools import PoolColumns
 from sim.results.requests import RequestColumns
-from sim.results.result import RunFacts
 from sim.results.served import of_last_try
 from sim.results.tables import Tables
 

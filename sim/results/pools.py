@@ -5,13 +5,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sim.request import DIRECT, PoolError, Status
+from sim.core.recorder import RunFacts
+from sim.core.request import DIRECT, PoolError, Status
+from sim.core.stats import Floats, Sample
 from sim.results import arrow
 from sim.results.arrow import Mask, Table, Texts
 from sim.results.figures import Window, count, known, spread, to_ns
-from sim.results.result import RunFacts
 from sim.results.tables import Tables
-from sim.stats import Floats, Sample
 
 COLD: Final = "cold"
 """What stands for the member before a swap where there was none."""

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.request import Status
+from sim.core.request import Status
+from sim.core.stats import Floats, Sample
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Table, Texts
 from sim.results.figures import known, sample
-from sim.stats import Floats, Sample
 
 
 @dataclass(frozen=True)

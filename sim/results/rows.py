@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from sim.ports import PoolEvent
-from sim.request import Attempt, FailedAttempt, Request, Retry
+from sim.core.ports import PoolEvent
+from sim.core.request import Attempt, FailedAttempt, Request, Retry
 from sim.results import arrow
 from sim.results.arrow import Array, Table
 from sim.results.figures import to_ns

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.request import Status
+from sim.core.recorder import RunFacts
+from sim.core.request import Status
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask, Texts
 from sim.results.figures import count, ratio, spread
 from sim.results.requests import RequestColumns, latencies
-from sim.results.result import RunFacts
 from sim.results.tables import Tables
 
 

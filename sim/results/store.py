@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim.errors import UserError
-from sim.ports import PodTotals
+from sim.core.errors import UserError
+from sim.core.ports import PodTotals
+from sim.core.recorder import RunFacts
 from sim.results import arrow
 from sim.results.digest import digest
 from sim.results.forms import SCHEMA_VERSION, read_json, read_manifest
@@ -32,7 +33,7 @@ from sim.results.places import (
     run_path,
     scenario_name,
 )
-from sim.results.result import RunFacts, RunResult
+from sim.results.result import RunResult
 from sim.results.tables import DECLARED, Tables, schema
 
 UNREADABLE: Final = (

@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.forms import read_json, read_manifest
 from sim.results.places import MANIFEST, PREVIOUS, SUMMARY, previous, recover, undisturbed
 
 if TYPE_CHECKING:
+    from sim.core.recorder import RunFacts
     from sim.results import arrow
-    from sim.results.result import RunFacts, RunResult
+    from sim.results.result import RunResult
 
 
 @dataclass(frozen=True)

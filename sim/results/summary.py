@@ -6,18 +6,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim.ports import PodTotals
-from sim.request import DIRECT, Attempt, Outcome, Status
+from sim.core.ports import PodTotals
+from sim.core.recorder import RunFacts
+from sim.core.request import DIRECT, Attempt, Outcome, Status
+from sim.core.stats import Floats, Sample
 from sim.results import arrow
 from sim.results.arrow import Mask, Table
 from sim.results.figures import Window, count, ratio, spread
 from sim.results.metric import DISTRIBUTIONS
 from sim.results.pools import of_pools
 from sim.results.requests import RequestColumns, latencies
-from sim.results.result import RunFacts
 from sim.results.served import of_answers, of_rules, of_workloads
 from sim.results.tables import Tables
-from sim.stats import Floats, Sample
 
 HOUR_S: Final = 3600.0
 

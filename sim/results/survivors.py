@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sim.core.stats import is_beyond
 from sim.results.metrics import metric
-from sim.stats import is_beyond
 
 Figures = Mapping[str, float | None]
 
@@ -28,7 +28,7 @@ REFUSED: Final = "were refused, broke off or gave up"
 OF_REQUESTS: Final = ("ttft_s", "tpot_s", "e2e_s", "queue_s", "stream_tokens_per_s", "session_s")
 """Quantities of requests, and of the sessions that they make up."""
 MEAN_LIKE: Final = 95.0
-"""A mean is withheld where the 95th percentile is, see ``sim.stats.Sample.mean``."""
+"""A mean is withheld where the 95th percentile is, see ``sim.core.stats.Sample.mean``."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from math import isinf
 
-from sim.results.result import RunFacts, RunResult
+from sim.core.recorder import RunFacts
+from sim.results.result import RunResult
 
 
 def window_in_words(facts: RunFacts) -> str:

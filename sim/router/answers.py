@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from sim.request import Answer, HttpStatus, PoolError
+from sim.core.request import Answer, HttpStatus, PoolError
 from sim.router.trip import Trip
 
 POOL_RETRY_AFTER_S: Final = 5.0

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from math import inf
 
-from sim.kernel import Kernel, Order, instant
+from sim.core.kernel import Kernel, Order, instant
 from sim.router.signals import PodColumns
 
 

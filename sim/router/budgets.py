@@ -3,8 +3,8 @@
 from collections import deque
 from math import ceil, floor
 
-from sim.kernel import instant
-from sim.request import Answer, HttpStatus, Request
+from sim.core.kernel import instant
+from sim.core.request import Answer, HttpStatus, Request
 from sim.router.answers import Refusal
 from sim.scenario.routing import TEAM_HEADER, Budget
 

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from sim.kernel import Kernel, Order
-from sim.request import Attempt
+from sim.core.kernel import Kernel, Order
+from sim.core.request import Attempt
 
 
 class Deadlines:

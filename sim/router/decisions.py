@@ -5,8 +5,8 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any, Final, TypeAlias, get_args
 
-from sim.errors import Misuse
-from sim.request import Outcome, Reason, RequestView
+from sim.core.errors import Misuse
+from sim.core.request import Outcome, Reason, RequestView
 from sim.router.views import Decision, Fact, Hold, Place, PodView, Policy, Reject, Tick
 
 Choice: TypeAlias = Callable[[RequestView, PodView, float], Decision]
@@ -25,7 +25,7 @@ LONGEST_HOLD_S: Final = 86_400.0
 MOST_HOLDS: Final = 100_000
 """Holds of a request after which it will never be sent: a second each would be more than a day."""
 SHORTEST_TICK_S: Final = 0.01
-"""As of polls (``sim.scenario.fields.PollInterval``): at 10 ms a run does little else already."""
+"""As of polls (``sim.core.fields.PollInterval``): at 10 ms a run does little else already."""
 
 
 def known_reasons(policy: Policy) -> frozenset[str | None]:

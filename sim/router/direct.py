@@ -2,9 +2,9 @@
 
 from itertools import cycle
 
-from sim.kernel import Kernel
-from sim.record import Recorder
-from sim.request import DIRECT, Answer, Attempt, HttpStatus, Outcome, Request, Status
+from sim.core.kernel import Kernel
+from sim.core.recorder import Recorder
+from sim.core.request import DIRECT, Answer, Attempt, HttpStatus, Outcome, Request, Status
 from sim.router.door import Door
 from sim.router.upstream import Upstream
 

@@ -5,15 +5,15 @@ from math import inf
 from numbers import Integral
 from typing import Any, Final
 
-from sim.content import Prompt
-from sim.errors import Misuse
-from sim.kernel import Kernel
-from sim.ports import ProxyPort
-from sim.record import Recorder
-from sim.request import Answer, HttpStatus, Request, Status
+from sim.core.content import Prompt
+from sim.core.errors import Misuse
+from sim.core.kernel import Kernel
+from sim.core.ports import ProxyPort
+from sim.core.recorder import Recorder
+from sim.core.request import Answer, HttpStatus, Request, Status
 
 MAX_KEY: Final = 2**64 - 1
-"""Session keys are 64 random bits (``sim.rng.Streams.key``)."""
+"""Session keys are 64 random bits (``sim.core.rng.Streams.key``)."""
 
 
 class Door:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
-from sim.kernel import Kernel, Order
-from sim.ports import Activation
-from sim.record import Recorder
-from sim.request import (
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import Activation
+from sim.core.recorder import Recorder
+from sim.core.request import (
     Answer,
     Attempt,
     HttpStatus,

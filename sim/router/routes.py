@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from sim.request import Request
+from sim.core.request import Request
 from sim.router.upstream import Upstream
 from sim.scenario.matching import backends_of, matches
 from sim.scenario.routing import Router, Rule

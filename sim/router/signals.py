@@ -6,10 +6,10 @@ from math import inf
 from operator import setitem
 from typing import Any, Final, Protocol, TypeVar
 
-from sim.errors import Misuse
-from sim.kernel import Kernel, Order, Process
-from sim.ports import PodPort, Published
-from sim.record import Recorder
+from sim.core.errors import Misuse
+from sim.core.kernel import Kernel, Order, Process
+from sim.core.ports import PodPort, Published
+from sim.core.recorder import Recorder
 
 Value = TypeVar("Value")
 

@@ -1,7 +1,7 @@
 """One try of a client on its way through the backends of a rule."""
 
-from sim.ports import Activation
-from sim.request import Attempt, AttemptListener, FailedAttempt, PoolError, Request
+from sim.core.ports import Activation
+from sim.core.request import Attempt, AttemptListener, FailedAttempt, PoolError, Request
 from sim.router.routes import Route
 from sim.router.signals import PodColumns
 from sim.router.upstream import Upstream

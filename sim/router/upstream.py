@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from sim.kernel import Kernel, Order, Process
-from sim.ports import PodPort, PoolPort
-from sim.request import Attempt, Reason, Status
+from sim.core.kernel import Kernel, Order, Process
+from sim.core.ports import PodPort, PoolPort
+from sim.core.request import Attempt, Reason, Status
 from sim.router.availability import Availability
 from sim.router.decisions import guarded_choice, known_reasons
 from sim.router.signals import PodColumns

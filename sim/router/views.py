@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
-from sim.request import RequestView
-from sim.rng import Streams
+from sim.core.request import RequestView
+from sim.core.rng import Streams
 
 
 class PodView(Protocol):
@@ -48,8 +48,8 @@ class PodView(Protocol):
 class Place(NamedTuple):
     """Send the request to this pod now, which must be ready.
 
-    ``outcome`` is a word of ``sim.request.Outcome``, ``reason`` why it is not where its session
-    was: one of ``sim.router.decisions.REASONS``, or of the policy's own ``reasons``.
+    ``outcome`` is a word of ``sim.core.request.Outcome``, ``reason`` why it is not where its
+    session was: one of ``sim.router.decisions.REASONS``, or of the policy's own ``reasons``.
     """
 
     pod: int

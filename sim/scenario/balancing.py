@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
-from sim.errors import Fault
-from sim.scenario.fields import Model, whole
+from sim.core.errors import Fault
+from sim.core.fields import Model, whole
+from sim.core.suggest import suggestion
 from sim.scenario.nodes import (
     Mapping,
     Node,
@@ -28,7 +29,6 @@ from sim.scenario.nodes import (
     plain,
     text_of,
 )
-from sim.scenario.suggest import suggestion
 from sim.scenario.translate import translate
 
 DEFAULT_KIND: Final = "least-loaded"

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from sim.errors import Fault
+from sim.core.errors import Fault
+from sim.core.suggest import suggestion
 from sim.scenario.nodes import Mapping, Node, Path, Place, Sequence, at, entries, fault, text_of
-from sim.scenario.suggest import suggestion
 
 
 class Reference(NamedTuple):

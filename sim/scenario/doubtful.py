@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
-from sim.errors import Fault
+from sim.core.errors import Fault
+from sim.core.suggest import nearest as nearest_name
+from sim.hardware.swaptimes import swap_times
 from sim.scenario.events import BackendErrors, LoadFailure
 from sim.scenario.inputs import Inputs
 from sim.scenario.matching import first_backend, fits, headers_of, matches
@@ -16,8 +18,6 @@ from sim.scenario.nodes import Mapping, Path, fault, nearest
 from sim.scenario.reach import direct_backend, engines_of, reachable
 from sim.scenario.routing import TEAM_HEADER, Router
 from sim.scenario.schema import Scenario
-from sim.scenario.suggest import nearest as nearest_name
-from sim.scenario.swaptimes import swap_times
 
 _WILDCARDS = "*?["
 _PACE = ("max", "honour_retry_after", "backoff")

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from sim.scenario.fields import Duration, Model, Name, PositiveDuration, whole
+from sim.core.fields import Duration, Model, Name, PositiveDuration, whole
 
 MAX_LOADS: Final = 1_000_000
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
+from sim.core.textfile import read_bytes
 from sim.scenario.schema import Scenario
-from sim.scenario.textfile import read_bytes
 
 # Which runs are made of a scenario, and what it is called, does not change any of them.
 _LEFT_OUT: Final = frozenset({"name", "description", "seeds"})

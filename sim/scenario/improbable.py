@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from sim.scenario.fields import DURATION, SIZE
+from sim.core.fields import DURATION, SIZE
 from sim.scenario.inputs import Inputs
 from sim.scenario.matching import first_backend, headers_of
 from sim.scenario.nodes import Node, Path, Scalar, at

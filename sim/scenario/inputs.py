@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sim.errors import ScenarioError
+from sim.core.errors import ScenarioError
 
 Reading = TypeVar("Reading")
 

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from sim import registry as registries
-from sim.registry import Family, Registry
+from sim.core import registry as registries
+from sim.core.fields import DOTTED_PATTERN, NAME_PATTERN
+from sim.core.registry import Family, Registry
 from sim.scenario.balancing import AFFINITY_KEYS, Balancing
-from sim.scenario.fields import DOTTED_PATTERN, NAME_PATTERN
 from sim.scenario.schema import Scenario
 from sim.scenario.validate import DEFAULT_ENGINE, DEFAULT_POOL
 from sim.scenario.variants import SHARED_KEYS

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from sim import registry as registries
-from sim.blame import faults_named
-from sim.errors import Fault, ScenarioError
-from sim.registry import Registry
+from sim.core import registry as registries
+from sim.core.blame import faults_named
+from sim.core.errors import Fault, ScenarioError
+from sim.core.registry import Registry
+from sim.core.suggest import suggestion
+from sim.core.textfile import read_text
 from sim.scenario import checks, nodes
 from sim.scenario.hashing import scenario_hash
 from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import Node, at, dotted, entries, is_null, read_python, unread
 from sim.scenario.schema import Scenario
-from sim.scenario.suggest import suggestion
-from sim.scenario.textfile import read_text
 from sim.scenario.validate import Validator, respelled
 from sim.scenario.variants import parse_settings, variant_roots
 from sim.scenario.yamltext import parse_all

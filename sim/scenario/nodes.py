@@ -11,7 +11,7 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sim.errors import Fault, ScenarioError
+from sim.core.errors import Fault, ScenarioError
 
 MAX_DEPTH: Final = 64
 

@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import Field
 
-from sim.errors import Fault
-from sim.scenario.engine import Engine
-from sim.scenario.fields import Model, Name, whole
-from sim.scenario.rules import Problem, usable
-from sim.scenario.swap import Member
-from sim.scenario.swaptimes import SwapTimes
+from sim.core.errors import Fault
+from sim.core.fields import Model, Name, whole
+from sim.core.rules import Problem, usable
+from sim.hardware.engine import Engine
+from sim.hardware.swap import Member
+from sim.hardware.swaptimes import SwapTimes
 
 MAX_PRIORITY: Final = 1000
 
@@ -50,8 +50,8 @@ class Pool(Model):
     """Members that share the memory of the same GPUs.
 
     A kind of pool is a subclass with its settings and a ``kind`` of its own,
-    bound to its implementation, a ``sim.ports.PoolPort``, by
-    ``sim.registry.family`` and built as ``Implementation(name, spec, context)``.
+    bound to its implementation, a ``sim.core.ports.PoolPort``, by
+    ``sim.core.registry.family`` and built as ``Implementation(name, spec, context)``.
     """
 
     knows_if_idle: ClassVar[bool] = False

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sim.scenario.engine import Engine
+from sim.hardware.engine import Engine
 from sim.scenario.pool import Pool
 from sim.scenario.schema import Scenario
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from sim.scenario.fields import (
+from sim.core.fields import (
     Duration,
     HeaderName,
     Model,
@@ -17,7 +17,7 @@ from sim.scenario.fields import (
     Text,
     whole,
 )
-from sim.scenario.rules import Problem, known, repeated, rule
+from sim.core.rules import Problem, known, repeated, rule
 
 CLASSIFICATION_HEADER: Final = "x-llmkube-classification"
 COMPLEXITY_HEADER: Final = "x-llmkube-task-complexity"

@@ -2,7 +2,7 @@
 
 Pydantic stops at faulty fields: the rules of the model, and of those around it,
 are not looked at. Here the fields are taken one by one. What is left is a
-model whose faulty fields are not there (``sim.scenario.rules.Unusable``), and
+model whose faulty fields are not there (``sim.core.rules.Unusable``), and
 the rules that are broken whatever these were meant to be.
 """
 
@@ -14,9 +14,9 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from sim.scenario.fields import SALVAGED, Model
-from sim.scenario.rules import Hole, Problem, Unusable, broken
-from sim.scenario.suggest import SLIP, meant, nearest
+from sim.core.fields import SALVAGED, Model
+from sim.core.rules import Hole, Problem, Unusable, broken
+from sim.core.suggest import SLIP, meant, nearest
 from sim.scenario.translate import kinds, members
 
 Part = TypeVar("Part", bound=BaseModel)

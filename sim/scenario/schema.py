@@ -3,7 +3,7 @@
 Keys are camelCase in files and mean what the same key means in a ModelRouter
 manifest; attributes are snake_case, with the unit last where the field has
 one. Engines, policies and workloads bring spec models of their own, found by
-``kind`` (``sim.registry``).
+``kind`` (``sim.core.registry``).
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from sim.scenario.engine import Engine
-from sim.scenario.events import Event
-from sim.scenario.fields import (
+from sim.core.fields import (
     DURATION,
     MAX_DURATION_S,
     STARVED,
@@ -24,8 +22,10 @@ from sim.scenario.fields import (
     Text,
     whole,
 )
+from sim.core.rules import Problem, repeated, rule
+from sim.hardware.engine import Engine
+from sim.scenario.events import Event
 from sim.scenario.routing import Router
-from sim.scenario.rules import Problem, repeated, rule
 
 MAX_REPLICAS = 10_000
 MAX_SEED = 2**63 - 1

@@ -5,18 +5,18 @@ from collections.abc import Mapping as AnyMapping
 from functools import partial
 from typing import Any
 
-from sim.errors import Fault
+from sim.core.errors import Fault
+from sim.core.rules import Problem, Unusable, faults_of, known, repeated, usable
+from sim.core.suggest import meant, suggestion
+from sim.hardware.engine import Engine
+from sim.hardware.swaptimes import swap_times
 from sim.scenario.checks import member_references
-from sim.scenario.engine import Engine
 from sim.scenario.events import Event, LoadFailure, PodLost, ProbeFailure, ProxyRestart
 from sim.scenario.nodes import Mapping, Path, at, entries, fault, is_null, nearest
 from sim.scenario.pool import Pool
 from sim.scenario.routing import Rule
-from sim.scenario.rules import Problem, Unusable, faults_of, known, repeated, usable
 from sim.scenario.salvage import blank
 from sim.scenario.schema import Scenario, Window
-from sim.scenario.suggest import meant, suggestion
-from sim.scenario.swaptimes import swap_times
 from sim.scenario.translate import key_names
 
 

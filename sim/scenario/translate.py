@@ -8,8 +8,10 @@ from typing import Any, Final, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from sim.errors import Fault
-from sim.scenario.fields import PATTERNS_IN_WORDS, describe
+from sim.core.errors import Fault
+from sim.core.fields import PATTERNS_IN_WORDS, describe
+from sim.core.rules import Problem
+from sim.core.suggest import meant, suggestion
 from sim.scenario.nodes import (
     Mapping,
     Node,
@@ -22,8 +24,6 @@ from sim.scenario.nodes import (
     nearest,
     text_of,
 )
-from sim.scenario.rules import Problem
-from sim.scenario.suggest import meant, suggestion
 
 FEW_KEYS: Final = 2
 """As many keys of a mapping are named where something else stands in its place."""

@@ -12,22 +12,25 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from sim.errors import Fault, ScenarioError
-from sim.registry import Family, Registry
-from sim.scenario import checks
-from sim.scenario.balancing import policy_node
-from sim.scenario.doubtful import doubts
-from sim.scenario.engine import Engine
-from sim.scenario.hashing import content_hash
-from sim.scenario.improbable import prompts, units
-from sim.scenario.inputs import Inputs
-from sim.scenario.model_config import (
+from sim.core.errors import Fault, ScenarioError
+from sim.core.registry import Family, Registry
+from sim.core.rules import Unusable, faults_of
+from sim.core.suggest import SLIP, meant, nearest, suggestion
+from sim.hardware.engine import Engine
+from sim.hardware.model_config import (
     INSTEAD,
     NotExpressed,
     architecture,
     is_config,
     read_config,
 )
+from sim.hardware.presets import step_time
+from sim.scenario import checks
+from sim.scenario.balancing import policy_node
+from sim.scenario.doubtful import doubts
+from sim.scenario.hashing import content_hash
+from sim.scenario.improbable import prompts, units
+from sim.scenario.inputs import Inputs
 from sim.scenario.nodes import (
     Mapping,
     Node,
@@ -47,12 +50,9 @@ from sim.scenario.nodes import (
 )
 from sim.scenario.nodes import nearest as nearest_node
 from sim.scenario.pool import Pool
-from sim.scenario.presets import step_time
 from sim.scenario.reach import models_served
-from sim.scenario.rules import Unusable, faults_of
 from sim.scenario.salvage import Salvage, blank
 from sim.scenario.schema import Backend, Scenario
-from sim.scenario.suggest import SLIP, meant, nearest, suggestion
 from sim.scenario.together import disagreements, endless
 from sim.scenario.translate import disagreement, key_names, translate
 

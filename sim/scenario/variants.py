@@ -15,8 +15,9 @@ from collections.abc import Sequence as AnySequence
 from dataclasses import dataclass
 from typing import Final
 
-from sim.errors import Fault, ScenarioError
-from sim.scenario.fields import DOTTED_PATTERN, PATTERNS_IN_WORDS, describe
+from sim.core.errors import Fault, ScenarioError
+from sim.core.fields import DOTTED_PATTERN, PATTERNS_IN_WORDS, describe
+from sim.core.suggest import suggestion
 from sim.scenario.nodes import (
     UNREAD,
     Mapping,
@@ -35,7 +36,6 @@ from sim.scenario.nodes import (
     plain,
     with_value,
 )
-from sim.scenario.suggest import suggestion
 from sim.scenario.yamltext import parse
 
 SHARED_KEYS: Final = frozenset({"name", "description", "seeds", "variant", "variants"})

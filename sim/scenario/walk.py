@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple, get_args
 
 from pydantic import BaseModel
 
-from sim.scenario.fields import DURATION, RATE, SIZE, Quantity, Scale
-from sim.scenario.gpu import GIB
+from sim.core.fields import DURATION, RATE, SIZE, Quantity, Scale
+from sim.hardware.gpu import GIB
 from sim.scenario.nodes import Path
 
 MIB: Final = 2.0**20

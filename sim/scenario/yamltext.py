@@ -24,7 +24,8 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from sim.errors import Fault, ScenarioError
+from sim.core.errors import Fault, ScenarioError
+from sim.core.suggest import suggestion
 from sim.scenario.nodes import (
     MAX_DEPTH,
     UNREAD,
@@ -39,7 +40,6 @@ from sim.scenario.nodes import (
     unread,
 )
 from sim.scenario.scalars import resolve
-from sim.scenario.suggest import suggestion
 
 # An honest file repeats a template some hundred times; nine levels of nine
 # aliases stand for 387 million nodes.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Final
 
-from sim.units import COUNT_UNITS, DURATION_UNITS_S, RATE_UNITS_BYTES_PER_S, SIZE_UNITS_BYTES
+from sim.core.units import COUNT_UNITS, DURATION_UNITS_S, RATE_UNITS_BYTES_PER_S, SIZE_UNITS_BYTES
 
 DIGITS: Final = 6
 """Significant digits of values that are computed, not written: log and random designs."""

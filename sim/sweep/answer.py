@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from sim.stats import Interval
+from sim.core.stats import Interval
 from sim.sweep.target import Target, Verdict
 
 Status: TypeAlias = Literal["found", "undecided", "always", "never", "unmeasured"]

@@ -7,7 +7,7 @@ from operator import index
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.sweep import axes, table
 from sim.sweep.answer import Answer
 from sim.sweep.axes import Axis

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from sim.errors import Fault, ScenarioError
-from sim.rng import Streams
+from sim.core.errors import Fault, ScenarioError
+from sim.core.rng import Streams
 from sim.scenario import nodes
 from sim.scenario.nodes import plain
 from sim.scenario.variants import SHARED_KEYS

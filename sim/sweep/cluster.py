@@ -10,8 +10,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final
 
-from sim.errors import UserError, WorkerError
-from sim.signals import without_interrupts
+from sim.core.errors import UserError, WorkerError
+from sim.execution.signals import without_interrupts
 from sim.sweep.executor import Call, Ended, Executor
 
 CONNECT_S: Final = 10.0

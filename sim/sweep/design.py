@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from sim.errors import Fault, ScenarioError
+from sim.core.errors import Fault, ScenarioError
 from sim.sweep import axes
 from sim.sweep.axes import MAX_POINTS, Axis
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any, Final, Protocol
 
-from sim.errors import WorkerError
-from sim.signals import signals_held_back
-from sim.workers import Worker, start, started, stop
+from sim.core.errors import WorkerError
+from sim.execution.signals import signals_held_back
+from sim.execution.workers import Worker, start, started, stop
 
 Call = Callable[[], Any]
 

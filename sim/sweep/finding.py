@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from sim.comparison.pairing import named_seeds
-from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
+from sim.core.errors import InvariantError, ScenarioError, UserError, WorkerError
+from sim.core.stats import Interval
 from sim.results.survivors import REFUSED, WORTH_SAYING, Figures, left_out, share
 from sim.scenario.load import ScenarioSet
-from sim.stats import Interval
 from sim.sweep import axes, search
 from sim.sweep.amounts import Amount, alike, in_base, parse
 from sim.sweep.answer import Answer, Judged, Number, Status, Trial

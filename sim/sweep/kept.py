@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.places import NO_VARIANT
 from sim.results.unfinished import write_whole
 from sim.sweep.design import Design

@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final
 
-from sim.errors import UserError
-from sim.runner import available_jobs
-from sim.scenario.suggest import suggestion
+from sim.core.errors import UserError
+from sim.core.suggest import suggestion
+from sim.execution.runner import available_jobs
 from sim.sweep.executor import Executor, ThisProcess, worker_processes
 from sim.sweep.runs import Task, check_place
 from sim.sweep.sweep import Opened

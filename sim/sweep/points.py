@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sim import registry
-from sim.errors import Fault, ScenarioError
+from sim.core import registry
+from sim.core.errors import Fault, ScenarioError
+from sim.core.textfile import read_text
 from sim.scenario.inputs import Inputs
 from sim.scenario.load import ScenarioSet, load_dict, load_text
-from sim.scenario.textfile import read_text
 from sim.sweep.design import Design
 
 Source = str | Path | Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sim.errors import InvariantError, ScenarioError, UserError, WorkerError
+from sim.core.errors import InvariantError, ScenarioError, UserError, WorkerError
 from sim.results.metrics import flatten
 from sim.scenario.load import ScenarioSet
 from sim.sweep.executor import Ended, Executor
@@ -48,7 +48,7 @@ class Task:
         Raises ``UserError`` where podsim or the files of the scenario are not
         those of the sender, and ``InvariantError`` for a bug.
         """
-        from sim.runner import run_set
+        from sim.execution.runner import run_set
 
         check_place(self)
         made = run_set(self.scenarios, seeds=(self.seed,), keep_tables=False)

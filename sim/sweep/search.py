@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from sim.stats import Interval
+from sim.core.stats import Interval
 from sim.sweep.target import Verdict
 
 Judge = Callable[[int], Verdict]

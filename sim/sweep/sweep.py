@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sim.execution.runner import Progress
 from sim.results import arrow
-from sim.runner import Progress
 from sim.scenario.load import ScenarioSet
 from sim.sweep import table
 from sim.sweep.design import Design

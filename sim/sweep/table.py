@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.core.stats import Floats
 from sim.results import arrow
 from sim.results.comparison import figure_keys
 from sim.results.metrics import metric
@@ -22,7 +23,6 @@ from sim.results.unfinished import replacing, write_whole
 from sim.scenario.load import ScenarioSet
 from sim.scenario.nodes import plain
 from sim.scenario.variants import parse_settings
-from sim.stats import Floats
 from sim.sweep.design import Design
 from sim.sweep.runs import Measured, Outcome, Task
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import inf, isinf
 from typing import Final, Literal, TypeAlias
 
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.core.stats import Interval, t_interval
+from sim.core.suggest import suggestion
 from sim.results.metric import Metric
 from sim.results.metrics import METRICS, metric
 from sim.results.survivors import behind
 from sim.scenario.schema import Scenario
-from sim.scenario.suggest import suggestion
-from sim.stats import Interval, t_interval
 from sim.sweep import amounts
 from sim.sweep.amounts import NUMBER
 from sim.workload.requests import RequestsSpec

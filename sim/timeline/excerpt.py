@@ -5,11 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from sim.ports import StepReport
+from sim.core.ports import StepReport
+from sim.core.units import parse_duration_s
 from sim.results import arrow
 from sim.results.arrow import Mask, Table
 from sim.results.result import RunResult
-from sim.units import parse_duration_s
 
 DEFAULT_S: Final = 60.0
 US_PER_S: Final = 1e6

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.unfinished import make_beside, make_file, write_whole
 from sim.timeline.excerpt import Excerpt
 from sim.timeline.timeline import Timeline

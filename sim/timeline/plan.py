@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.scenario.schema import Scenario, Window
 from sim.timeline.excerpt import DEFAULT_S, Excerpt
 from sim.timeline.file import check_writable, path_of_run

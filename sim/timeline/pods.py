@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sim.ports import StepReport
+from sim.core.ports import StepReport
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.timeline.excerpt import Excerpt

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Final, TypeAlias, cast
 
-from sim.pod.steptime import StepTime
-from sim.scenario.catalog import gpus, models
-from sim.scenario.dtypes import WeightDtype
-from sim.scenario.roofline import Machine, derive
+from sim.engine.steptime import StepTime
+from sim.hardware.catalog import gpus, models
+from sim.hardware.dtypes import WeightDtype
+from sim.hardware.roofline import Machine, derive
 from sim.validation.figures import Figure, Table
 
 MICRO_BATCH: Final = 512

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.pod.spec import Vllm
+from sim.core.stats import Floats
+from sim.engine.spec import Vllm
+from sim.hardware.presets import step_time
 from sim.results import arrow
 from sim.results.arrow import Codes, Integers, Mask
 from sim.results.result import RunResult
-from sim.scenario.presets import step_time
 from sim.scenario.schema import Backend, Scenario
-from sim.stats import Floats
-from sim.theory import UnanswerableError
+from sim.validation.theory import UnanswerableError
 from sim.workload.agent_spec import AgentsSpec
 from sim.workload.distributions import CountForms
 from sim.workload.requests import RequestsSpec

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from sim.execution.runner import run_set
+from sim.hardware.dtypes import KvDtype, WeightDtype
 from sim.results import arrow
 from sim.results.result import RunResult
-from sim.runner import run_set
-from sim.scenario.dtypes import KvDtype, WeightDtype
 from sim.scenario.load import ScenarioSet, load_dict
 from sim.validation.figures import Figure, Table
 

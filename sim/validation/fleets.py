@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from sim import theory
-from sim.pod.spec import kv_blocks
+from sim.engine.spec import kv_blocks
 from sim.results import arrow
 from sim.results.result import RunResult
+from sim.validation import theory
 from sim.validation.case import Case, moments, need
 from sim.validation.queues import against_lindley, sojourns_s
 from sim.validation.rows import Row, at_least, at_most, mean, negative

@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sim.pod.spec import Vllm
+from sim.core.stats import Floats
+from sim.engine.spec import Vllm
+from sim.hardware.architecture import BF16_BYTES, Architecture
+from sim.hardware.engine import Curve, Prefilling, StepTime
 from sim.results.arrow import Mask
-from sim.scenario.architecture import BF16_BYTES, Architecture
-from sim.scenario.engine import Curve, Prefilling, StepTime
-from sim.stats import Floats
 
 ONCE_PER_STEP: Final = ("embedding", "final_layernorm")
 TWICE_PER_LAYER: Final = ("layernorm",)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from sim.errors import UserError
-from sim.scenario.suggest import suggestion
+from sim.core.errors import UserError
+from sim.core.suggest import suggestion
 from sim.validation import batches, closed_loops, recordings, swaps
 from sim.validation.figures import Table
 

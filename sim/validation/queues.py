@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sim import theory
-from sim.stats import Floats, present_at
+from sim.core.stats import Floats, present_at
+from sim.validation import theory
 from sim.validation.case import Case, Sample, moments
 from sim.validation.rows import Row, at_least, at_most, mean
 

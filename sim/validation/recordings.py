@@ -16,15 +16,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sim.pod.spec import Vllm
+from sim.core.stats import Floats
+from sim.engine.spec import Vllm
+from sim.execution.runner import run_set
+from sim.hardware import catalog
+from sim.hardware.engine import StepTime
 from sim.results import arrow
 from sim.results.arrow import Integers
 from sim.results.result import RunResult
-from sim.runner import run_set
-from sim.scenario import catalog
-from sim.scenario.engine import StepTime
 from sim.scenario.load import ScenarioSet, load
-from sim.stats import Floats
 from sim.validation.figures import Figure, Table
 from sim.validation.kernels import fit, read_tables
 from sim.workload.recorded import unpacked

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sim.stats import t_interval
+from sim.core.stats import t_interval
 
 LEVEL: Final = 0.99
 """Level of the intervals over seeds."""

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from sim.errors import UserError
-from sim.runner import run_set
+from sim.core.errors import UserError
+from sim.execution.runner import run_set
 from sim.scenario.load import ScenarioSet, load
-from sim.theory import UnanswerableError
 from sim.validation import fleets, queues
 from sim.validation.case import Case
 from sim.validation.rows import Row
+from sim.validation.theory import UnanswerableError
 
 Comparison: TypeAlias = Callable[[Mapping[str, Case]], Iterator[Row]]
 

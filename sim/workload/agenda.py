@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-from sim.kernel import Kernel, Order
+from sim.core.kernel import Kernel, Order
 
 Item = TypeVar("Item")
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 
-from sim.errors import Fault
-from sim.scenario.fields import (
+from sim.core.errors import Fault
+from sim.core.fields import (
     Duration,
     Model,
     PositiveTokens,
@@ -17,8 +17,8 @@ from sim.scenario.fields import (
     count,
     number,
 )
+from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
-from sim.scenario.rules import Problem, rule
 from sim.workload.client import NOTABLE, ClientSpec
 from sim.workload.distributions import Count, Delay
 

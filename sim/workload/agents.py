@@ -16,11 +16,11 @@ from typing import Final
 
 import numpy as np
 
-from sim.content import Node
-from sim.kernel import Order
-from sim.ports import WorkloadContext
-from sim.registry import family
-from sim.request import Request, Status
+from sim.core.content import Node
+from sim.core.kernel import Order
+from sim.core.ports import WorkloadContext
+from sim.core.registry import family
+from sim.core.request import Request, Status
 from sim.workload.agent_spec import AgentsSpec
 from sim.workload.agent_turns import Session, SessionSource
 from sim.workload.client import Clients

@@ -7,11 +7,8 @@ from typing import Final, TypeAlias
 
 from pydantic import Field
 
-from sim.errors import Fault
-from sim.kernel import Order
-from sim.ports import WorkloadContext
-from sim.request import Request
-from sim.scenario.fields import (
+from sim.core.errors import Fault
+from sim.core.fields import (
     HeaderName,
     Model,
     Name,
@@ -20,9 +17,12 @@ from sim.scenario.fields import (
     Text,
     count,
 )
+from sim.core.kernel import Order
+from sim.core.ports import WorkloadContext
+from sim.core.request import Request
+from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
 from sim.scenario.routing import Label
-from sim.scenario.rules import Problem, rule
 from sim.workload.errand import Errand, Habits
 from sim.workload.retry import Retries
 

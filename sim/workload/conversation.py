@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sim.content import Node, Prompt
+from sim.core.content import Node, Prompt
 
 ALL: Final = -1
 """Tokens kept by a prompt that repeats the whole text so far."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from sim.scenario.fields import (
+from sim.core.fields import (
     DURATION,
     MAX_DURATION_S,
     MAX_TOKENS,
@@ -27,7 +27,7 @@ from sim.scenario.fields import (
     Tokens,
     number,
 )
-from sim.scenario.rules import Problem, Unusable, rule
+from sim.core.rules import Problem, Unusable, rule
 from sim.scenario.walk import in_words, settings, values
 
 Counts: TypeAlias = NDArray[np.int64]

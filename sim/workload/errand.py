@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
-from sim.kernel import Order
-from sim.ports import WorkloadContext
-from sim.request import Request, Status
+from sim.core.kernel import Order
+from sim.core.ports import WorkloadContext
+from sim.core.request import Request, Status
 from sim.workload.retry import Retries
 
 

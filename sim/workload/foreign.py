@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from sim.scenario.fields import MAX_DURATION_S
+from sim.core.fields import MAX_DURATION_S
 
 _BINARY: Final = {
     b"PAR1": "a Parquet file: write it as CSV (pandas: read_parquet, to_csv)",

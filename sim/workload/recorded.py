@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sim.errors import Fault, ScenarioError
-from sim.scenario.fields import MAX_DURATION_S, MAX_TOKENS, describe
-from sim.scenario.textfile import decode, read_bytes
+from sim.core.errors import Fault, ScenarioError
+from sim.core.fields import MAX_DURATION_S, MAX_TOKENS, describe
+from sim.core.textfile import decode, read_bytes
 from sim.workload.foreign import binary, not_json
 
 GZIP_MAGIC: Final = b"\x1f\x8b"

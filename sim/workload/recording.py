@@ -6,14 +6,14 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from sim.content import Node, Prompt
-from sim.kernel import Order
-from sim.ports import WorkloadContext
-from sim.registry import family
-from sim.request import Request
-from sim.scenario.fields import PositiveTokens, Text
+from sim.core.content import Node, Prompt
+from sim.core.fields import PositiveTokens, Text
+from sim.core.kernel import Order
+from sim.core.ports import WorkloadContext
+from sim.core.registry import family
+from sim.core.request import Request
+from sim.core.rules import Problem
 from sim.scenario.inputs import Inputs
-from sim.scenario.rules import Problem
 from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.recording_file import RecordedRequest, read_recording
 

@@ -19,8 +19,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sim.errors import Fault, ScenarioError
-from sim.scenario.fields import MAX_DURATION_S, MAX_TOKENS, describe
+from sim.core.errors import Fault, ScenarioError
+from sim.core.fields import MAX_DURATION_S, MAX_TOKENS, describe
 from sim.workload.recorded import unpacked
 
 MAX_BLOCKS: Final = 10**7

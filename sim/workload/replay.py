@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from sim.content import Node, Prompt
-from sim.kernel import Order
-from sim.ports import WorkloadContext
-from sim.request import Request, Status
+from sim.core.content import Node, Prompt
+from sim.core.kernel import Order
+from sim.core.ports import WorkloadContext
+from sim.core.request import Request, Status
 from sim.workload.client import Clients
 from sim.workload.conversation import Conversation
 from sim.workload.replay_plan import Plan, SubPlan

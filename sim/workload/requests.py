@@ -12,14 +12,14 @@ from typing import Annotated, Final, Literal, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from sim.content import Node, Prompt
-from sim.kernel import Order
-from sim.ports import WorkloadContext
-from sim.registry import family
-from sim.request import Request
-from sim.scenario.fields import DURATION, MAX_DURATION_S, Model, count, number
+from sim.core.content import Node, Prompt
+from sim.core.fields import DURATION, MAX_DURATION_S, Model, count, number
+from sim.core.kernel import Order
+from sim.core.ports import WorkloadContext
+from sim.core.registry import family
+from sim.core.request import Request
+from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
-from sim.scenario.rules import Problem, rule
 from sim.workload.client import NOTABLE, Clients, ClientSpec
 from sim.workload.distributions import Count, Counts, whole_microseconds
 

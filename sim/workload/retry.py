@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sim.request import Request, Status
-from sim.scenario.fields import Model, PositiveDuration, Probability, real, whole
-from sim.scenario.rules import Problem, rule
+from sim.core.fields import Model, PositiveDuration, Probability, real, whole
+from sim.core.request import Request, Status
+from sim.core.rules import Problem, rule
 
 
 class Backoff(Model):

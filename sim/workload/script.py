@@ -23,15 +23,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 from xxhash import xxh3_64_intdigest
 
-from sim.content import Node, Prompt
-from sim.errors import ScenarioError
-from sim.kernel import instant
-from sim.ports import WorkloadContext
-from sim.registry import family
-from sim.request import Request, Status
-from sim.scenario.fields import Duration, Text, real
+from sim.core.content import Node, Prompt
+from sim.core.errors import ScenarioError
+from sim.core.fields import Duration, Text, real
+from sim.core.kernel import instant
+from sim.core.ports import WorkloadContext
+from sim.core.registry import family
+from sim.core.request import Request, Status
+from sim.core.rules import Problem, Unusable, rule
 from sim.scenario.inputs import Inputs
-from sim.scenario.rules import Problem, Unusable, rule
 from sim.workload.agenda import Agenda
 from sim.workload.client import Clients, ClientSpec, share_beyond
 from sim.workload.conversation import ALL, Conversation

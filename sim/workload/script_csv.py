@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from sim.errors import Fault, ScenarioError
-from sim.scenario.suggest import meant, nearest, suggestion
+from sim.core.errors import Fault, ScenarioError
+from sim.core.suggest import meant, nearest, suggestion
 from sim.workload.foreign import not_csv, public_header, stamp
 from sim.workload.recorded import unpacked
 from sim.workload.script_rows import Row, RowFault, check_rows

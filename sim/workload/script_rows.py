@@ -5,9 +5,8 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from sim.errors import Fault
-from sim.kernel import instant
-from sim.scenario.fields import (
+from sim.core.errors import Fault
+from sim.core.fields import (
     Duration,
     Model,
     PositiveDuration,
@@ -15,7 +14,8 @@ from sim.scenario.fields import (
     Tokens,
     count,
 )
-from sim.scenario.rules import Problem, known, rule
+from sim.core.kernel import instant
+from sim.core.rules import Problem, known, rule
 from sim.workload.client import Priority
 
 

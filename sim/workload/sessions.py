@@ -23,12 +23,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from sim.errors import Fault, ScenarioError
-from sim.ports import WorkloadContext
-from sim.registry import family
-from sim.scenario.fields import Duration, PositiveTokens, Text
+from sim.core.errors import Fault, ScenarioError
+from sim.core.fields import Duration, PositiveTokens, Text
+from sim.core.ports import WorkloadContext
+from sim.core.registry import family
+from sim.core.rules import Problem
 from sim.scenario.inputs import Inputs
-from sim.scenario.rules import Problem
 from sim.workload.agent_spec import Agents, Ramp, ReuseOutput, SessionsPerAgent
 from sim.workload.agents import PAUSE_S
 from sim.workload.client import Clients, ClientSpec, share_beyond

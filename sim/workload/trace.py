@@ -20,14 +20,14 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from sim.content import Node, Prompt
-from sim.errors import Fault, ScenarioError
-from sim.ports import WorkloadContext
-from sim.registry import family
-from sim.request import Request, Status
-from sim.scenario.fields import Text, count
+from sim.core.content import Node, Prompt
+from sim.core.errors import Fault, ScenarioError
+from sim.core.fields import Text, count
+from sim.core.ports import WorkloadContext
+from sim.core.registry import family
+from sim.core.request import Request, Status
+from sim.core.rules import Problem
 from sim.scenario.inputs import Inputs
-from sim.scenario.rules import Problem
 from sim.workload.agenda import Agenda
 from sim.workload.agents import PAUSE_S
 from sim.workload.client import Clients, ClientSpec, share_beyond

@@ -32,9 +32,9 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sim.content import Node
-from sim.errors import Fault, ScenarioError
-from sim.scenario.fields import MAX_DURATION_S, MAX_TOKENS, describe, refuse
+from sim.core.content import Node
+from sim.core.errors import Fault, ScenarioError
+from sim.core.fields import MAX_DURATION_S, MAX_TOKENS, describe, refuse
 from sim.workload.recorded import unpacked
 
 VERSION: Final = 1

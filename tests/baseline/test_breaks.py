@@ -14,12 +14,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from sim.baseline.making import store, stored
-from sim.pod.steptime import Span, StepTime
+from sim.core.stats import Sample
+from sim.engine.steptime import Span, StepTime
 from sim.pool.decision import Decision, Verdict
 from sim.pool.reclaim import ReclaimClock
 from sim.router.placement.ring import BoundedRing
 from sim.router.placement.table import SessionTable
-from sim.stats import Sample
 from tests.baseline.conftest import BASELINES, SCENARIOS, call
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import InvariantError, WorkerError
+from sim.core.errors import InvariantError, WorkerError
 from tests.baseline.conftest import BASELINES, SCENARIOS, TINY
 
 FILE = BASELINES / "several.json"
@@ -58,7 +58,7 @@ def test_a_file_has_a_line_for_each_metric_of_each_variant(kept):
 
 def test_values_are_those_of_the_runs_to_six_digits(kept):
     """Figures would be rounded until a regression of a percent no longer shows."""
-    from sim.runner import run_set
+    from sim.execution.runner import run_set
     from sim.scenario.load import load
 
     document = json.loads(FILE.read_text("utf-8"))

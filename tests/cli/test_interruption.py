@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import sim.cli
 from sim.cli import interruption, main
 from sim.cli.interruption import interruptible
-from sim.scenario import catalog
+from sim.hardware import catalog
 
 PATIENCE_S = 300.0
 """So long is only waited for what never comes."""

@@ -10,7 +10,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from sim.cli import VERBS, Verbs, explain, main
-from sim.errors import Fault, InvariantError, ScenarioError, UserError, WorkerError
+from sim.core.errors import Fault, InvariantError, ScenarioError, UserError, WorkerError
 
 FAULTS = [
     Fault("a.yaml", 3, 9, "engines.x.maxNumSeqs", "must be a whole number from 1; got -1"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim.cli.stored import named_place, named_runs, scenario_folders
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.places import MANIFEST
 from sim.results.store import Origin, write
 from tests.results.builders import Book, facts

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim.cli.progress import busy, figures, fraction_done, note, progress_bar, waited, watched
-from sim.runner import Progress, run_set
+from sim.execution.runner import Progress, run_set
 from sim.scenario.load import load
 from tests.cli.conftest import Podsim
 

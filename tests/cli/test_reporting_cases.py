@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import sim
+from sim.core.stats import PERCENTILE_METHOD
 from sim.results.metrics import METRICS
 from sim.results.tables import DECLARED
-from sim.stats import PERCENTILE_METHOD
 
 PERCENTILES = (("p50", 50), ("p90", 90), ("p95", 95), ("p99", 99))
 

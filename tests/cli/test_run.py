@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import pytest
 
-import sim.runner
+import sim.execution.runner
 from sim.cli import main
-from sim.errors import UserError
+from sim.core.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 300.0
@@ -146,7 +146,7 @@ def test_a_slip_is_answered_with_code_2_and_nothing_is_written(podsim, tmp_path,
 
 def test_a_violated_invariant_has_a_code_of_its_own(podsim, monkeypatch: pytest.MonkeyPatch):
     """A run that contradicts itself would pass for a result."""
-    monkeypatch.setattr(sim.runner, "check_cheap", lambda result: ["INV-1: 39 != 40"])
+    monkeypatch.setattr(sim.execution.runner, "check_cheap", lambda result: ["INV-1: 39 != 40"])
     result = podsim("run", "tiny.yaml", "--jobs", 1, "--no-store", "--seed", 1)
     assert result.exit_code == 4
     assert "tiny round-robin seed 1: INV-1: 39 != 40" in result.stderr
@@ -157,7 +157,7 @@ def test_a_run_without_variants_is_named_without_one(
     podsim, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
     """A gap in the message would look as if a name had been lost."""
-    monkeypatch.setattr(sim.runner, "check_cheap", lambda result: ["INV-1: 39 != 40"])
+    monkeypatch.setattr(sim.execution.runner, "check_cheap", lambda result: ["INV-1: 39 != 40"])
     scenario = tmp_path / "tiny.yaml"
     scenario.write_text(scenario.read_text("utf-8").split("variants:")[0], "utf-8")
     result = podsim("run", "tiny.yaml", "--jobs", 1, "--no-store", "--seed", 1)
@@ -166,7 +166,7 @@ def test_a_run_without_variants_is_named_without_one(
 
 def test_check_verifies_every_invariant(podsim, monkeypatch: pytest.MonkeyPatch):
     """--check would look only at the cheap ones."""
-    monkeypatch.setattr(sim.runner, "check_all", lambda result: ["seen"])
+    monkeypatch.setattr(sim.execution.runner, "check_all", lambda result: ["seen"])
     assert podsim("run", "tiny.yaml", "--check", "--no-store", "--jobs", 1).exit_code == 4
 
 
@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_made_is_found_before_the_first_run(
     podsim, monkeypatch: pytest.MonkeyPatch
 ):
     """An hour of simulation would end in a message that its result cannot be stored."""
-    monkeypatch.setattr(sim.runner, "run_one", lambda *_: pytest.fail("was simulated"))
+    monkeypatch.setattr(sim.execution.runner, "run_one", lambda *_: pytest.fail("was simulated"))
     result = podsim("run", "tiny.yaml", "--out", "tiny.yaml/x", "--jobs", 1)
     assert result.exit_code == 2
     assert result.stderr.startswith("error: cannot store the results in tiny.yaml/x/tiny-")
@@ -186,14 +186,14 @@ def test_kept_runs_are_told_of_when_there_are_any(
     podsim, tmp_path, monkeypatch: pytest.MonkeyPatch, fails_at
 ):
     """A user would look for results that nobody has stored, or find an empty folder."""
-    run_one = sim.runner.run_one
+    run_one = sim.execution.runner.run_one
 
     def interrupted(scenario, seed, *others):
         if seed == fails_at:
             raise KeyboardInterrupt
         return run_one(scenario, seed, *others)
 
-    monkeypatch.setattr(sim.runner, "run_one", interrupted)
+    monkeypatch.setattr(sim.execution.runner, "run_one", interrupted)
     result = podsim("run", "tiny.yaml", "--out", "here/there", "--jobs", 1)
     kept = "finished runs are kept in here/there\n" if fails_at == 8 else ""
     assert (result.exit_code, result.stderr) == (130, f"{kept}interrupted\n")

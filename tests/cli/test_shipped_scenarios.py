@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.pod.spec import kv_blocks
-from sim.scenario.engine import StepTime
+from sim.engine.spec import kv_blocks
+from sim.hardware.engine import StepTime
+from sim.hardware.presets import step_time
 from sim.scenario.load import ScenarioSet, load
-from sim.scenario.presets import step_time
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.yaml"))

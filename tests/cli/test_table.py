@@ -8,12 +8,13 @@ import pytest
 
 from sim.cli.layout import WIDTH
 from sim.cli.table import render
-from sim.errors import Fault
-from sim.request import Status
+from sim.core.errors import Fault
+from sim.core.recorder import RunFacts
+from sim.core.request import Status
+from sim.execution.runner import Runs
 from sim.results import arrow
-from sim.results.result import RunFacts, RunResult
+from sim.results.result import RunResult
 from sim.results.tables import DECLARED, Tables
-from sim.runner import Runs
 from sim.scenario.load import Doubt, ScenarioSet
 from tests.results.builders import Book, facts, pooled_facts, pooled_run
 

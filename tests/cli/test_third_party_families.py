@@ -17,7 +17,7 @@ torn = torn:Policy
 PALETTE = """\
 from sim.router.placement.load import LeastLoaded
 from typing import Literal
-from sim.registry import family
+from sim.core.registry import family
 
 class FineSpec(LeastLoaded.spec_type):
     kind: Literal["fine"]
@@ -66,7 +66,7 @@ def test_a_broken_family_stops_nobody_who_does_not_use_it(run, policy):
     [
         ("torn", "cannot import torn:Policy: ModuleNotFoundError: No module named 'a_library_that"),
         ("gone", "cannot import palette:Gone: AttributeError: module 'palette' has no attribute"),
-        ("plain", "palette:Plain is not decorated with @sim.registry.family"),
+        ("plain", "palette:Plain is not decorated with @sim.core.registry.family"),
     ],
 )
 def test_a_broken_family_that_is_used_is_named_with_its_package(run, policy, reason):

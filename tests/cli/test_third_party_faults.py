@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import Misuse, PackageError
+from sim.core.errors import Misuse, PackageError
 from sim.router.signals import READ_ONLY
 from sim.testing import PolicyContract
 from tests.cli.conftest import Podsim
@@ -18,16 +18,16 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel
 
-from sim.content import Node, Prompt
-from sim.kernel import Order
-from sim.pod.vllm import VllmPod
+from sim.core.content import Node, Prompt
+from sim.core.kernel import Order
+from sim.engine.vllm import VllmPod
 from sim.pool.activator import Activator
-from sim.registry import family
-from sim.request import Request
+from sim.core.registry import family
+from sim.core.request import Request
 from sim.router.placement.load import LeastLoaded
 from sim.router.placement.ties import least_loaded, ready_pods
 from sim.router.views import Dispatched, Hold, Place, Reject, Tick
-from sim.scenario.fields import Model, PositiveTokens
+from sim.core.fields import Model, PositiveTokens
 
 
 def base(kind, above=Model):
@@ -427,10 +427,10 @@ def test_what_fails_in_a_policy_is_told_with_its_line(run: Run, kind: str, faile
             "short",
             "Wayward cannot be called as choose(request, pods, now_s): see sim.router.views.Policy",
         ),
-        ("plain", "the spec PlainSpec of Wayward is no subclass of sim.scenario.fields.Model"),
+        ("plain", "the spec PlainSpec of Wayward is no subclass of sim.core.fields.Model"),
         (
             "not-a-spec",
-            "the spec NothingSpec of Wayward is no subclass of sim.scenario.fields.Model",
+            "the spec NothingSpec of Wayward is no subclass of sim.core.fields.Model",
         ),
         (
             "default",
@@ -577,14 +577,14 @@ def test_a_workload_may_count_in_integers_of_numpy(run: Run) -> None:
             "engines.small.kind=half-pod",
             "ways: engine 'half-pod' (wayward.Engine): seed 7, 0 s: a pod of its replica has no "
             "idle, cancel, given_tokens, published, totals, watch, report, when_idle, stop: see "
-            "sim.ports.PodPort",
+            "sim.core.ports.PodPort",
         ),
         ("engines.small.kind=one-pod", "replica must return a list of pods; got <wayward.Half"),
         ("engines.small.kind=engine-fails", "seed 7, 0 s: KeyError: 'home' (wayward.py, in fails)"),
         (
             "pools.desk={kind: half-pool, members: {pods: {load: 1s}}}",
             "ways: entry point 'half-pool' in podsim.pools: HalfPool has no method "
-            "join(activation): see sim.ports.PoolPort",
+            "join(activation): see sim.core.ports.PoolPort",
         ),
     ],
 )

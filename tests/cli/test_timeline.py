@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import sim.runner
+import sim.execution.runner
 from tests.timeline.format import breaches, events
 
 ONE = ("run", "tiny.yaml", "--no-store", "--jobs", 1, "--seed", 7, "--variant", "least-loaded")
@@ -15,7 +15,7 @@ ONE = ("run", "tiny.yaml", "--no-store", "--jobs", 1, "--seed", 7, "--variant", 
 @pytest.fixture
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run fails the test."""
-    monkeypatch.setattr(sim.runner, "run_one", lambda *_: pytest.fail("was simulated"))
+    monkeypatch.setattr(sim.execution.runner, "run_one", lambda *_: pytest.fail("was simulated"))
 
 
 def test_one_run_writes_one_file_and_says_what_it_shows(podsim):

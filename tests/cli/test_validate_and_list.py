@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim.cli.layout import terms
-from sim.registry import load
+from sim.core.registry import load
 
 
 def test_validate_says_what_would_be_run(podsim):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import ScenarioError
+from sim.core.errors import ScenarioError
 from sim.results.result import RunResult
 from tests.cluster.scenarios import fleet
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import InvariantError, ScenarioError
-from sim.pod.pod import Pod
+from sim.core.errors import InvariantError, ScenarioError
+from sim.engine.pod import Pod
 from tests.cluster.scenarios import ask, fleet, pooled
 
 ROWS = [{"arrival": 0.0, "promptTokens": 1000, "outputTokens": 11}] * 4

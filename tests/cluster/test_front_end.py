@@ -3,11 +3,11 @@
 import pytest
 
 import sim
-from sim.kernel import Kernel, Order
-from sim.pod.frontend import FrontedPod
-from sim.ports import PodTotals, Published
-from sim.request import Attempt
-from sim.scenario.engine import FrontEnd
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import PodTotals, Published
+from sim.core.request import Attempt
+from sim.engine.frontend import FrontedPod
+from sim.hardware.engine import FrontEnd
 from tests.cluster.scenarios import fleet
 from tests.engine.harness import Call, Text, Traffic
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.request import PoolError
+from sim.core.request import PoolError
 from tests.cluster.scenarios import Ran, Row, ask, script
 from tests.engine.strategies import many
 

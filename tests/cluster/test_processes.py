@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 
-from sim.errors import InvariantError
-from sim.kernel import Kernel, Order
-from sim.pod.frontend import FrontedPod
-from sim.pod.process import Process, Replica
-from sim.ports import PodPort, PodTotals, StepReport
-from sim.request import Attempt, Reason, Status
-from sim.scenario.engine import FrontEnd
+from sim.core.errors import InvariantError
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import PodPort, PodTotals, StepReport
+from sim.core.request import Attempt, Reason, Status
+from sim.engine.frontend import FrontedPod
+from sim.engine.process import Process, Replica
+from sim.hardware.engine import FrontEnd
 from tests.engine.harness import AMPLE_BLOCKS, T0, Call, pods, unrelated
 from tests.oracle import Settings
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import sim
+from sim.core.stats import arrival_average, step_average, time_average
 from sim.results import arrow
 from sim.results.result import RunResult
-from sim.stats import arrival_average, step_average, time_average
 from tests.cluster.scenarios import A_SECOND_PER_TOKEN, agents, fleet, script
 from tests.router.scenarios import column, site
 

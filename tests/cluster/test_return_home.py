@@ -6,18 +6,18 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sim.content import Node, Prompt
-from sim.kernel import Kernel, Order
-from sim.pod.spec import Vllm
-from sim.pod.vllm import VllmPod
-from sim.record import Recorder
-from sim.request import Outcome, Request, RequestView
+from sim.core.content import Node, Prompt
+from sim.core.kernel import Kernel, Order
+from sim.core.recorder import Recorder
+from sim.core.request import Outcome, Request, RequestView
+from sim.engine.spec import Vllm
+from sim.engine.vllm import VllmPod
+from sim.hardware.engine import StepTime
 from sim.router.door import Door
 from sim.router.proxy import Proxy
 from sim.router.routes import Routes
 from sim.router.upstream import Upstream
 from sim.router.views import Place, PodView
-from sim.scenario.engine import StepTime
 from sim.scenario.routing import Router, Rule
 from sim.scenario.schema import Backend
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 import sim
-from sim.kernel import Kernel, Order
-from sim.pod.spec import Vllm
-from sim.pod.vllm import VllmPod
-from sim.record import Recorder
-from sim.registry import load as load_registry
+from sim.core.kernel import Kernel, Order
+from sim.core.recorder import Recorder
+from sim.core.registry import load as load_registry
+from sim.engine.spec import Vllm
+from sim.engine.vllm import VllmPod
+from sim.hardware.engine import StepTime
 from sim.router.signals import PodColumns, Poller
-from sim.scenario.engine import StepTime
 from tests.cluster.scenarios import fleet
 
 POLICIES = sorted(load_registry().policies)

@@ -7,8 +7,8 @@ import pytest
 
 import sim
 import sim.comparison
-from sim.errors import UserError
-from sim.runner import Runs
+from sim.core.errors import UserError
+from sim.execution.runner import Runs
 from tests.comparison.conftest import TINY
 
 

@@ -10,9 +10,9 @@ import sim
 from sim.comparison.exact import ExactComparison, ExactRun, compare_exactly, first_difference
 from sim.comparison.sides import Side, fresh_side
 from sim.comparison.wording import exact_sentence
+from sim.execution.runner import Runs
 from sim.results.digest import digest
 from sim.results.tables import Tables
-from sim.runner import Runs
 from tests.comparison.harness import BUSY
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sim
-import sim.record
+import sim.results.freeze
 from sim.comparison.exact import compare_exactly, first_difference
 from sim.comparison.paired import compare
 from sim.comparison.sides import Figures, Side, fresh_side
@@ -70,7 +70,7 @@ def made() -> Made:
         return summarise(facts, tables, requests, closes_session, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sim.record, "summarise", noted)
+        patch.setattr(sim.results.freeze, "summarise", noted)
         runs = sim.run(BUSY)
     return Made(fresh_side("base", runs), runs.runs, tuple(closes))
 

@@ -14,17 +14,17 @@ from typing import TypeAlias
 
 import pytest
 
-from sim.content import Node, Prompt
-from sim.kernel import Kernel, Order
-from sim.pod.llamacpp.pod import LlamaCppPod
-from sim.pod.llamacpp.spec import LlamaCpp
-from sim.pod.lockstep import Lockstep
-from sim.pod.pod import Pod
-from sim.pod.spec import Vllm
-from sim.pod.vllm import VllmPod
-from sim.ports import PodPort
-from sim.request import Attempt, Request, Status
-from sim.scenario.engine import StepTime as Coefficients
+from sim.core.content import Node, Prompt
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import PodPort
+from sim.core.request import Attempt, Request, Status
+from sim.engine.llamacpp.pod import LlamaCppPod
+from sim.engine.llamacpp.spec import LlamaCpp
+from sim.engine.lockstep import Lockstep
+from sim.engine.pod import Pod
+from sim.engine.spec import Vllm
+from sim.engine.vllm import VllmPod
+from sim.hardware.engine import StepTime as Coefficients
 from tests import oracle, slot_oracle
 from tests.oracle import Job, Published, Settings, StepTime, Trace
 from tests.slot_oracle import SlotSettings
@@ -143,7 +143,7 @@ class Totals:
 class Observation:
     """What a client, a poller and an operator see of a run, whichever engine did it.
 
-    ``jobs`` are ``oracle.JobTrace`` or ``sim.request.Attempt``: they name the
+    ``jobs`` are ``oracle.JobTrace`` or ``sim.core.request.Attempt``: they name the
     same things alike. ``polls`` and ``totals`` are in the order of the poll
     times; a pod that is down answers no poll.
     """

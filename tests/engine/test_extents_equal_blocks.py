@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from sim.content import Node, path
-from sim.extents import ExtentStore, Holding
+from sim.core.content import Node, path
+from sim.core.kvcache import ExtentStore, Holding
 from tests.engine.harness import Call, Text, Traffic
 from tests.engine.strategies import many
 from tests.oracle import BlockPool, Chains

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.content import Node, Prompt
-from sim.pod.llamacpp.hostcache import HostCache
+from sim.core.content import Node, Prompt
+from sim.engine.llamacpp.hostcache import HostCache
 from tests import slot_oracle
 from tests.engine.strategies import many
 

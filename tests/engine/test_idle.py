@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import assume, given
 
-from sim.kernel import Kernel, Order
-from sim.pod.frontend import FrontedPod
-from sim.ports import PodPort
-from sim.scenario.engine import FrontEnd
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import PodPort
+from sim.engine.frontend import FrontedPod
+from sim.hardware.engine import FrontEnd
 from tests.engine.harness import AMPLE_BLOCKS, T0, Call, Client, pods, trace_steps, unrelated
 from tests.engine.strategies import Scenario, crowded, many, scenarios, slot_scenarios
 from tests.engine.test_span_equals_step import middles_s

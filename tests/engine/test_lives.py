@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sim.kernel import Kernel, Order
-from sim.pod.process import Replica
-from sim.request import Attempt, Reason, Status
+from sim.core.kernel import Kernel, Order
+from sim.core.request import Attempt, Reason, Status
+from sim.engine.process import Replica
 from tests.engine.harness import (
     AnySettings,
     Call,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sim.pod.steptime import StepTime
-from sim.scenario.engine import Curve
-from sim.scenario.engine import StepTime as Coefficients
+from sim.engine.steptime import StepTime
+from sim.hardware.engine import Curve
+from sim.hardware.engine import StepTime as Coefficients
 from tests import oracle
 from tests.engine.strategies import decimal_step_times, many
 

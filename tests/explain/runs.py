@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from sim.execution.repetition import Recipe
+from sim.execution.runner import run_one
 from sim.explain.explanation import Explanation, explained
 from sim.explain.kinds import NAMES, PARTS
 from sim.invariants import check_all
-from sim.repetition import Recipe
-from sim.runner import run_one
 from sim.scenario.load import load, load_dict
 from sim.scenario.schema import Scenario
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim.execution.runner import run_one
 from sim.explain.kinds import NAMES
 from sim.results import arrow
-from sim.runner import run_one
 from sim.scenario.load import load_dict
 from tests.cluster.scenarios import agents, fleet
 from tests.engine.strategies import many

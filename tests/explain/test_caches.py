@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from sim.content import Node, Prompt
+from sim.core.content import Node, Prompt
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import peek
+from sim.engine.spec import Vllm
+from sim.engine.vllm import VllmPod
 from sim.explain.story import story
-from sim.kernel import Kernel, Order
-from sim.pod.spec import Vllm
-from sim.pod.vllm import VllmPod
-from sim.ports import peek
 from tests.cluster.scenarios import fleet
 from tests.engine.harness import Call, Client, Text, Traffic
 from tests.explain.runs import BINARY, explain

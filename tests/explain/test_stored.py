@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.explain import explain, parts
 from sim.explain.kinds import NAMES
 from sim.results.arrow import whole

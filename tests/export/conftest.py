@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from sim import registry
+from sim.core import registry
 
 
 @pytest.fixture(autouse=True, scope="package")

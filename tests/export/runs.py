@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sim.execution.runner import run_set
 from sim.export.prometheus import Scraped, scraped
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun, stored_runs
-from sim.runner import run_set
 from sim.scenario.load import ScenarioSet, load, load_dict
 
 ROOT = Path(__file__).parents[2]

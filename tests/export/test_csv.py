@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.export.files import check_replaceable, write_folder
 from sim.export.tables_csv import csv_files, formulas
 from sim.results import arrow

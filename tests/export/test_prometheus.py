@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sim.cluster.cluster import Cluster
 from sim.export.prometheus import Scraped, exposition, scraped, together
+from sim.results.freeze import freeze
 from sim.results.result import RunResult
 from sim.scenario.load import load_dict
 from tests.export.runs import scrape, small, stored
@@ -323,7 +324,7 @@ def test_bindings_are_those_of_the_table_itself(events, headers):
     )
     loaded = load_dict(scenario)
     cluster = Cluster(loaded.variants[0], 3, Path())
-    result = cluster.recorder.freeze(cluster.run())
+    result = freeze(cluster.recorder, cluster.run())
     written = loaded.variants[0].model_dump(mode="json", by_alias=True)
     (policy_itself,) = [way.policy for way in cluster.proxy._upstreams]
     found = value(parsed(scraped(result, written)), "llmkube_router_session_bindings")

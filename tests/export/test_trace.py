@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import sim
 import sim.export.replay
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.execution.repetition import Recipe
+from sim.execution.runner import run_one
 from sim.export.replay import export_trace
 from sim.export.rerun import Rerun, simulate
 from sim.export.waits import thought
-from sim.repetition import Recipe
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
-from sim.runner import run_one
 from sim.scenario.load import load, load_dict, load_text
 from sim.workload.recorded import unpacked
 from tests.export.runs import SCENARIOS, kept, small, stored

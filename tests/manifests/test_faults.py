@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import ScenarioError, UserError
+from sim.core.errors import ScenarioError, UserError
 from sim.manifests.objects import Manifest
 from sim.manifests.translation import translate
 from tests.manifests.samples import translated

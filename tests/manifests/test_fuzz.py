@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import ScenarioError
+from sim.core.errors import ScenarioError
 from sim.manifests.notes import NoteKind
 from sim.manifests.objects import Manifest
 from sim.manifests.translation import translate

@@ -2,6 +2,8 @@
 
 import pytest
 
+from sim.hardware.catalog import models
+from sim.hardware.dtypes import Format, weight_format
 from sim.manifests.names import (
     ANY_MODEL,
     gpu_named,
@@ -9,8 +11,6 @@ from sim.manifests.names import (
     nearest_model,
     scenario_name,
 )
-from sim.scenario.catalog import models
-from sim.scenario.dtypes import Format, weight_format
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sim.pod.steptime import StepTime
-from sim.scenario.catalog import gpus, models
-from sim.scenario.roofline import Machine, derive
+from sim.engine.steptime import StepTime
+from sim.hardware.catalog import gpus, models
+from sim.hardware.roofline import Machine, derive
 from sim.validation.batches import dgx_spark, splitwise
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from sim.pod.steptime import StepTime
-from sim.scenario.presets import step_time
+from sim.engine.steptime import StepTime
+from sim.hardware.presets import step_time
 from sim.validation import closed_loops
 from sim.validation.closed_loops import Group, Loop, compare, groups, loops, scenario
 from sim.validation.figures import Table

@@ -16,9 +16,9 @@ from typing import cast
 
 import pytest
 
-from sim.scenario.catalog import gpus
-from sim.scenario.dtypes import Arithmetic
-from sim.scenario.roofline import Efficiencies
+from sim.hardware.catalog import gpus
+from sim.hardware.dtypes import Arithmetic
+from sim.hardware.roofline import Efficiencies
 
 DATA = Path(__file__).parent / "data"
 ROWS = ("2048", "4096", "8192", "16384")

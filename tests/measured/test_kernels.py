@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.pod.spec import Vllm
-from sim.pod.steptime import StepTime
-from sim.scenario.architecture import Architecture
-from sim.scenario.architecture import Experts as ExpertLayers
-from sim.scenario.catalog import models
-from sim.scenario.engine import StepTime as Coefficients
+from sim.engine.spec import Vllm
+from sim.engine.steptime import StepTime
+from sim.hardware.architecture import Architecture
+from sim.hardware.architecture import Experts as ExpertLayers
+from sim.hardware.catalog import models
+from sim.hardware.engine import StepTime as Coefficients
 from sim.validation import kernels
 from sim.validation.kernels import Attention, Experts, Sweep, Tables, fit, read_tables
 

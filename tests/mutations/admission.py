@@ -5,7 +5,7 @@ from tests.mutations.fault import BINARY, CASES, DECIMAL, OPTIONS, RULES, Fault
 FAULTS = (
     Fault(
         "first-chunk-gate",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "tokens = sequence.target if self._reserve_full_prompt else sequence.computed + chunk",
         "tokens = sequence.computed + chunk",
         "a prompt is admitted when its first chunk fits",
@@ -13,7 +13,7 @@ FAULTS = (
     ),
     Fault(
         "idle-hits",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "- hit + idle + self._state_blocks",
         "- hit + self._state_blocks",
         "hits count as blocks that are there twice: cached, and free",
@@ -21,7 +21,7 @@ FAULTS = (
     ),
     Fault(
         "watermark-rounding",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "int(engine.watermark * store.capacity)",
         "round(engine.watermark * store.capacity)",
         "the watermark is rounded to the nearest block",
@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "watermark-of-an-idle-pod",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "if beside_others:",
         "if True:",
         "an idle pod keeps its watermark free: a large prompt waits for ever",
@@ -37,7 +37,7 @@ FAULTS = (
     ),
     Fault(
         "last-token",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "limit = (sequence.target - 1) // self._block_size",
         "limit = sequence.target // self._block_size",
         "a prompt that is cached whole computes nothing",
@@ -45,7 +45,7 @@ FAULTS = (
     ),
     Fault(
         "chunk-ends",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "end = stop if end >= stop else end - end % self._block_size",
         "end = stop if end >= stop else end",
         "with prompt-tail a chunk ends within a block",
@@ -53,7 +53,7 @@ FAULTS = (
     ),
     Fault(
         "state-at-the-branch",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "sorted({shared, limit} - {0, hit})",
         "sorted({limit} - {0, hit})",
         "with prompt-tail no state is kept where a prompt leaves what is cached",
@@ -61,7 +61,7 @@ FAULTS = (
     ),
     Fault(
         "hit-without-state",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "return self._store.lookup(route, hit)",
         "return self._store.lookup(route, shared)",
         "with prompt-tail blocks behind the last state are hits",
@@ -69,7 +69,7 @@ FAULTS = (
     ),
     Fault(
         "last-token-without-slot",
-        "sim/pod/vllm.py",
+        "sim/engine/vllm.py",
         "longest_sequence=min(model_tokens, pod_tokens + 1)",
         "longest_sequence=min(model_tokens, pod_tokens)",
         "an answer that fills the pod ends a token early",
@@ -77,7 +77,7 @@ FAULTS = (
     ),
     Fault(
         "output-limit",
-        "sim/pod/intake.py",
+        "sim/engine/intake.py",
         "return max(1, self._longest_sequence - prompt_tokens)",
         "return max(1, self._longest_sequence)",
         "prompt and answer together exceed the model limit",
@@ -85,7 +85,7 @@ FAULTS = (
     ),
     Fault(
         "queued-tokens",
-        "sim/pod/intake.py",
+        "sim/engine/intake.py",
         "self._unanswered_tokens >= tokens",
         "self._unanswered_tokens + prompt_tokens > tokens",
         "maxNumQueuedTokens counts the newcomer too",
@@ -93,7 +93,7 @@ FAULTS = (
     ),
     Fault(
         "queued-by-ghosts",
-        "sim/pod/clients.py",
+        "sim/engine/clients.py",
         "sequence.prompt_tokens if unanswered else 0",
         "0",
         "prompts of clients that have left count as queued for ever",

@@ -5,7 +5,7 @@ from tests.mutations.fault import RULES, STORE, Fault
 FAULTS = (
     Fault(
         "head-first",
-        "sim/extents.py",
+        "sim/core/kvcache.py",
         "for piece in reversed(pieces):",
         "for piece in pieces:",
         "of a request's blocks the first is evicted first",
@@ -13,7 +13,7 @@ FAULTS = (
     ),
     Fault(
         "holds-head-first",
-        "sim/extents.py",
+        "sim/core/kvcache.py",
         "for hold in reversed(holding.holds):",
         "for hold in holding.holds:",
         "of a request's nodes the first is evicted first",
@@ -21,7 +21,7 @@ FAULTS = (
     ),
     Fault(
         "most-recent-first",
-        "sim/extents.py",
+        "sim/core/kvcache.py",
         "self._queue.append(piece)\n                    self.held -=",
         "self._queue.prepend(piece)\n                    self.held -=",
         "what was used last is evicted first",
@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "no-copies",
-        "sim/extents.py",
+        "sim/core/kvcache.py",
         "if cached > at:",
         "if cached > stop:",
         "a block that is computed although an equal one is cached takes no room of its own",
@@ -37,7 +37,7 @@ FAULTS = (
     ),
     Fault(
         "newest-copy",
-        "sim/pieces.py",
+        "sim/core/extents.py",
         "in self.copies.values():",
         "in reversed(self.copies.values()):",
         "the newest copy serves hits, not the oldest",
@@ -45,7 +45,7 @@ FAULTS = (
     ),
     Fault(
         "unhashed-last",
-        "sim/extents.py",
+        "sim/core/kvcache.py",
         "if not self._unhashed_first:",
         "if True:",
         "evictUnhashedFirst does nothing",
@@ -53,7 +53,7 @@ FAULTS = (
     ),
     Fault(
         "held-hits",
-        "sim/pieces.py",
+        "sim/core/extents.py",
         "if not piece.holders:\n                    idle +=",
         "if piece.holders < 2:\n                    idle +=",
         "hits that somebody holds are taken for idle ones",
@@ -61,7 +61,7 @@ FAULTS = (
     ),
     Fault(
         "state-not-used",
-        "sim/extents.py",
+        "sim/core/kvcache.py",
         "self._queue.remove(piece)\n        self._queue.append(piece)",
         "self._queue.remove(piece)\n        self._queue.prepend(piece)",
         "a state that is read is evicted next",
@@ -69,7 +69,7 @@ FAULTS = (
     ),
     Fault(
         "first-state",
-        "sim/extents.py",
+        "sim/core/kvcache.py",
         "blocks = max((at for at in state.checkpoints",
         "blocks = min((at for at in state.checkpoints",
         "the first state of a path is found, not the last",
@@ -77,7 +77,7 @@ FAULTS = (
     ),
     Fault(
         "shorter-answer-first",
-        "sim/pod/answers.py",
+        "sim/engine/answers.py",
         "key=lambda writer: (-writer.computed, writer.admission)",
         "key=lambda writer: (writer.computed, writer.admission)",
         "of two equal answers the one that is behind has the original blocks",

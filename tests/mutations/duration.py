@@ -5,7 +5,7 @@ from tests.mutations.fault import BINARY, CASES, DECIMAL, LOCKSTEP, RULES, TIMES
 FAULTS = (
     Fault(
         "span-sum",
-        "sim/pod/steptime.py",
+        "sim/engine/steptime.py",
         "(steps * (steps - 1) / 2)",
         "(steps * (steps + 1) / 2)",
         "a span reads one token more per step than its steps do",
@@ -13,7 +13,7 @@ FAULTS = (
     ),
     Fault(
         "step-at-its-end",
-        "sim/pod/steptime.py",
+        "sim/engine/steptime.py",
         "while self.end_s(steps + 1) <= until_s:",
         "while self.end_s(steps + 1) < until_s:",
         "a step that ends now has not ended",
@@ -21,7 +21,7 @@ FAULTS = (
     ),
     Fault(
         "half-open-window",
-        "sim/pod/steptime.py",
+        "sim/engine/steptime.py",
         "while steps and self.end_s(steps) >= until_s:",
         "while steps and self.end_s(steps) > until_s + 0:",
         "a step that ends at the end of an interval counts in it",
@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "unit-of-attention",
-        "sim/pod/steptime.py",
+        "sim/engine/steptime.py",
         "coefficients.d / 1e11",
         "coefficients.d / 1e10",
         "attention of prompts costs ten times as much",
@@ -37,7 +37,7 @@ FAULTS = (
     ),
     Fault(
         "mixed-step",
-        "sim/pod/steptime.py",
+        "sim/engine/steptime.py",
         "self._prefilling_context * context",
         "self._prefilling_context * decoders",
         "decodes beside a prefill do not pay for their context",
@@ -45,7 +45,7 @@ FAULTS = (
     ),
     Fault(
         "beyond-the-curve",
-        "sim/pod/steptime.py",
+        "sim/engine/steptime.py",
         "min(bisect_right(self._tokens, tokens), len(self._slopes)) - 1",
         "min(bisect_right(self._tokens, tokens), len(self._slopes) - 1) - 1",
         "beyond the last points a curve goes on from those before them",
@@ -53,7 +53,7 @@ FAULTS = (
     ),
     Fault(
         "passes-of-a-step",
-        "sim/pod/steptime.py",
+        "sim/engine/steptime.py",
         "full_passes = (tokens - 1) // self._pass_tokens",
         "full_passes = tokens // self._pass_tokens",
         "a step that fills its last forward pass pays for one more",
@@ -61,7 +61,7 @@ FAULTS = (
     ),
     Fault(
         "overtaken-late",
-        "sim/pod/steptime.py",
+        "sim/engine/steptime.py",
         "int(ahead_s / gain_s) + 1)",
         "int(ahead_s / gain_s) + 3)",
         "a joint span goes on past the step at which another rank becomes the slowest",
@@ -69,7 +69,7 @@ FAULTS = (
     ),
     Fault(
         "fastest-rank",
-        "sim/pod/lockstep.py",
+        "sim/engine/lockstep.py",
         "self._wake_at(start_s + max(lasting_s))",
         "self._wake_at(start_s + min(lasting_s))",
         "a step is over when the fastest rank is done",
@@ -77,7 +77,7 @@ FAULTS = (
     ),
     Fault(
         "longest-span",
-        "sim/pod/lockstep.py",
+        "sim/engine/lockstep.py",
         "min(known)",
         "max(known)",
         "a joint span goes on past the first end of another rank",
@@ -85,7 +85,7 @@ FAULTS = (
     ),
     Fault(
         "too-late",
-        "sim/pod/lockstep.py",
+        "sim/engine/lockstep.py",
         "too_late = self._kernel.phase > Order.PLANNING",
         "too_late = False",
         "who comes because a client has left is in a step that was planned before",
@@ -93,7 +93,7 @@ FAULTS = (
     ),
     Fault(
         "no-tolerance",
-        "sim/pod/lockstep.py",
+        "sim/engine/lockstep.py",
         "now_s - boundary_s > BOUNDARY_TOLERANCE_S",
         "now_s - boundary_s > 0.0",
         "who comes half a nanosecond after a boundary waits for a whole step",
@@ -101,7 +101,7 @@ FAULTS = (
     ),
     Fault(
         "departure-does-not-cut",
-        "sim/pod/lockstep.py",
+        "sim/engine/lockstep.py",
         "self._span.steps_until(self._kernel.now_s) + 1)",
         "self._span.steps_until(self._kernel.now_s) + 2)",
         "who leaves during a span holds its place for a step too long",
@@ -109,7 +109,7 @@ FAULTS = (
     ),
     Fault(
         "blocks-within",
-        "sim/pod/batch.py",
+        "sim/engine/batch.py",
         "if free < 0:",
         "if free < -1:",
         "a span takes a block more than there are",
@@ -117,7 +117,7 @@ FAULTS = (
     ),
     Fault(
         "block-boundary",
-        "sim/pod/batch.py",
+        "sim/engine/batch.py",
         "self._needing[(self.steps - sequence.computed) % self.block_size] += 1",
         "self._needing[(self.steps - sequence.computed + 1) % self.block_size] += 1",
         "a sequence takes its next block a step late",
@@ -125,7 +125,7 @@ FAULTS = (
     ),
     Fault(
         "end-of-an-answer",
-        "sim/pod/batch.py",
+        "sim/engine/batch.py",
         "sequence.ends_at = self.steps + to_go",
         "sequence.ends_at = self.steps + to_go + 1",
         "every answer takes a step too many",
@@ -133,7 +133,7 @@ FAULTS = (
     ),
     Fault(
         "context-of-an-answer",
-        "sim/pod/batch.py",
+        "sim/engine/batch.py",
         "self.context_tokens += steps * self.decoders",
         "self.context_tokens += steps",
         "only one sequence of a batch grows by its answer",

@@ -9,7 +9,7 @@ ANY = "tests/explain/test_add_up.py::test_of_whatever_comes"
 FAULTS = (
     Fault(
         "chunk-starts",
-        "sim/pod/prompts.py",
+        "sim/engine/prompts.py",
         "step.starts += (start,)",
         "step.starts += (end,)",
         "a chunk is reported to begin where it ends: its pairs cost more than the step did",
@@ -17,7 +17,7 @@ FAULTS = (
     ),
     Fault(
         "peek-is-blind-to-answers",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "shared = max(shared, min(generated, limit))",
         "shared = max(shared, min(0, limit))",
         "what is being generated does not count as held",
@@ -25,7 +25,7 @@ FAULTS = (
     ),
     Fault(
         "peek-beyond-a-state",
-        "sim/pod/gate.py",
+        "sim/engine/gate.py",
         "shared = self._store.checkpoint_before(route, shared)",
         "shared = max(shared, self._store.checkpoint_before(route, shared))",
         "blocks behind the last kept state count as held, though nobody can go on from there",

@@ -7,7 +7,7 @@ ENDED_STEPS = (f"{PROCESSES}::test_an_engine_that_has_ended_counts_no_more",)
 FAULTS = (
     Fault(
         "lost-span-tokens",
-        "sim/pod/core.py",
+        "sim/engine/core.py",
         "self._emitted += self._given(steps)\n",
         "self._emitted += self._given(0)\n",
         "a pod that is lost forgets the tokens of the span in flight",
@@ -15,7 +15,7 @@ FAULTS = (
     ),
     Fault(
         "lost-span-steps",
-        "sim/pod/lockstep.py",
+        "sim/engine/lockstep.py",
         "self.finished_steps += ended",
         "self.finished_steps += 0",
         "a pod that is lost forgets the steps of the span in flight",
@@ -23,7 +23,7 @@ FAULTS = (
     ),
     Fault(
         "stale-wake-up",
-        "sim/pod/lockstep.py",
+        "sim/engine/lockstep.py",
         "self._plan += 1\n        self._ranks.clear()",
         "self._plan += 0\n        self._ranks.clear()",
         "the end of a step that was broken off still comes",
@@ -31,7 +31,7 @@ FAULTS = (
     ),
     Fault(
         "ghost-engine",
-        "sim/pod/lockstep.py",
+        "sim/engine/lockstep.py",
         "self._ranks.clear()",
         "pass",
         "an engine that has ended steps on when it was about to plan",
@@ -39,7 +39,7 @@ FAULTS = (
     ),
     Fault(
         "served-and-lost",
-        "sim/pod/clients.py",
+        "sim/engine/clients.py",
         "if sequence in inside]",
         "if sequence.output_tokens]",
         "who has had the last token loses its connection because another one stops the pod",
@@ -47,7 +47,7 @@ FAULTS = (
     ),
     Fault(
         "told-after-leaving",
-        "sim/pod/clients.py",
+        "sim/engine/clients.py",
         "if attempt.status == Status.IN_FLIGHT:",
         "if attempt.status != Status.FAILED:",
         "a client that leaves while the pod ends is told once more",
@@ -55,7 +55,7 @@ FAULTS = (
     ),
     Fault(
         "idle-behind-the-last-token",
-        "sim/pod/core.py",
+        "sim/engine/core.py",
         "not self._scheduler.running and self._applied is None",
         "not self._scheduler.running",
         "with async scheduling the step behind the last token is taken for idle time",
@@ -63,7 +63,7 @@ FAULTS = (
     ),
     Fault(
         "idle-while-computing",
-        "sim/pod/core.py",
+        "sim/engine/core.py",
         "return not self._clients and not self._scheduler.running and",
         "return not self._clients and",
         "a pod is idle as soon as its clients have left",
@@ -71,7 +71,7 @@ FAULTS = (
     ),
     Fault(
         "idle-front-end",
-        "sim/pod/frontend.py",
+        "sim/engine/frontend.py",
         "return not self._inside and self._pod.idle",
         "return self._pod.idle",
         "a pod is idle while a request is being tokenised",
@@ -79,7 +79,7 @@ FAULTS = (
     ),
     Fault(
         "one-life-only",
-        "sim/pod/process.py",
+        "sim/engine/process.py",
         "self._past += engine.totals(self._kernel.now_s)",
         "self._past = engine.totals(self._kernel.now_s)",
         "a process that starts for the third time has forgotten its first life",
@@ -87,7 +87,7 @@ FAULTS = (
     ),
     Fault(
         "load-for-nothing",
-        "sim/pod/process.py",
+        "sim/engine/process.py",
         "self._ready_s, self._loading_s = life.ready_s, life.loading_s",
         "self._ready_s, self._loading_s = life.ready_s, self._loading_s",
         "time spent loading is forgotten when the load is over",

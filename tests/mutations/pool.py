@@ -172,7 +172,7 @@ FAULTS = (
     ),
     Fault(
         "timer-sees-the-next-event-only",
-        "sim/kernel.py",
+        "sim/core/kernel.py",
         "places += (2 * place + 1, 2 * place + 2)",
         "places += ()",
         "a timer overtakes a step end behind another timer of its instant",

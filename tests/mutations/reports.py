@@ -10,7 +10,7 @@ TOKEN_FOR_NOBODY = (
 FAULTS = (
     Fault(
         "lost-token",
-        "sim/pod/core.py",
+        "sim/engine/core.py",
         "steps * self._giving - self._lost",
         "steps * self._giving",
         "a token that comes after its client has left is counted as given",
@@ -18,7 +18,7 @@ FAULTS = (
     ),
     Fault(
         "lost-token-of-the-end",
-        "sim/pod/core.py",
+        "sim/engine/core.py",
         "lost = self._lost if steps == self._lockstep.steps else 0",
         "lost = 0 if steps == self._lockstep.steps else 0",
         "a token for nobody counts if the run ends with its step",
@@ -26,7 +26,7 @@ FAULTS = (
     ),
     Fault(
         "cancelled-within-a-span",
-        "sim/pod/core.py",
+        "sim/engine/core.py",
         "emitted += self._lockstep.steps_done(self._kernel.now_s)",
         "emitted += 0",
         "who leaves during a span has had none of its tokens",
@@ -34,7 +34,7 @@ FAULTS = (
     ),
     Fault(
         "freed-during-the-step",
-        "sim/pod/core.py",
+        "sim/engine/core.py",
         "if self._lockstep.steps == 0:",
         "if self._lockstep.steps >= 0:",
         "who leaves frees its place and its blocks within the step that uses them",
@@ -42,7 +42,7 @@ FAULTS = (
     ),
     Fault(
         "release-order",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "key=lambda sequence: sequence.admission",
         "key=lambda sequence: -sequence.admission",
         "of requests that end together the last admitted is evicted first",
@@ -50,7 +50,7 @@ FAULTS = (
     ),
     Fault(
         "waiting-within-a-span",
-        "sim/pod/pod.py",
+        "sim/engine/pod.py",
         "waiting, running = gauges.scheduled, len(scheduler.running)",
         "waiting, running = gauges.waiting, len(scheduler.running)",
         "during a span the published queue is that of before it",
@@ -58,7 +58,7 @@ FAULTS = (
     ),
     Fault(
         "usage-within-a-span",
-        "sim/pod/pod.py",
+        "sim/engine/pod.py",
         "scheduler.held + scheduler.batch.blocks_for(done)",
         "scheduler.held",
         "during a span the published KV usage is that of before it",
@@ -66,7 +66,7 @@ FAULTS = (
     ),
     Fault(
         "unanswered-for-ever",
-        "sim/pod/clients.py",
+        "sim/engine/clients.py",
         "self._intake.answer(sequence.prompt_tokens)",
         "self._intake.answer(0)",
         "prompts that have their first token still count as queued",
@@ -74,7 +74,7 @@ FAULTS = (
     ),
     Fault(
         "waiting-ghosts",
-        "sim/pod/gauges.py",
+        "sim/engine/gauges.py",
         "self.waiting = self.scheduled - self._left",
         "self.waiting = self.scheduled",
         "who left the queue during a step is still published as waiting",
@@ -82,7 +82,7 @@ FAULTS = (
     ),
     Fault(
         "waiting-unseen",
-        "sim/pod/gauges.py",
+        "sim/engine/gauges.py",
         "if sequence.arrival < self._arrivals:",
         "if sequence.arrival <= self._arrivals:",
         "who came and went within a step is taken off a queue in which it was never counted",
@@ -90,7 +90,7 @@ FAULTS = (
     ),
     Fault(
         "resumed-token",
-        "sim/pod/core.py",
+        "sim/engine/core.py",
         "self._batch.decoders - resumed + len(scheduler.finishing)",
         "self._batch.decoders + len(scheduler.finishing)",
         "with async scheduling those who sit a step out are counted as given a token",

@@ -117,7 +117,7 @@ FAULTS = (
     ),
     Fault(
         "stale-view",
-        "sim/request.py",
+        "sim/core/request.py",
         "            self._view = None\n        self.status",
         "            self._view = self._view\n        self.status",
         "a policy sees the model of the try before",

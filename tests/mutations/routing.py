@@ -99,7 +99,7 @@ FAULTS = (
     ),
     Fault(
         "looked-for-all-orders",
-        "sim/kernel.py",
+        "sim/core/kernel.py",
         "if self._looked == (self.now_s, order):",
         "if self._looked[0] == self.now_s:",
         "what one timer need not wait for no other one waits for",

@@ -5,7 +5,7 @@ from tests.mutations.fault import ASYNC, BINARY, CASES, DECIMAL, LOCKSTEP, OPTIO
 FAULTS = (
     Fault(
         "running-budget",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "budget -= chunk\n        if blocks",
         "budget -= 0\n        if blocks",
         "prompts in prefill cost nothing of the budget: steps grow beyond it",
@@ -13,7 +13,7 @@ FAULTS = (
     ),
     Fault(
         "decode-budget",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "budget = self._budget - self.batch.decoders\n        chunks",
         "budget = self._budget\n        chunks",
         "decodes cost nothing of the budget: chunks beside them are too long",
@@ -21,7 +21,7 @@ FAULTS = (
     ),
     Fault(
         "admit-after-preemption",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "if not step.preempted and self.waiting:",
         "if self.waiting:",
         "a step that preempts admits whoever waits",
@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "batch-cap",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "len(self.running) >= self._cap:\n                self._stuck",
         "len(self.running) > self._cap:\n                self._stuck",
         "one more sequence runs than maxNumSeqs",
@@ -37,7 +37,7 @@ FAULTS = (
     ),
     Fault(
         "queue-order",
-        "sim/pod/waiting.py",
+        "sim/engine/waiting.py",
         "return self.popleft()",
         "return self.pop()",
         "the last that came is served first",
@@ -45,7 +45,7 @@ FAULTS = (
     ),
     Fault(
         "preempted-last",
-        "sim/pod/waiting.py",
+        "sim/engine/waiting.py",
         "self.appendleft(sequence)",
         "self.append(sequence)",
         "a preempted request goes behind those who wait",
@@ -53,7 +53,7 @@ FAULTS = (
     ),
     Fault(
         "victim",
-        "sim/pod/waiting.py",
+        "sim/engine/waiting.py",
         "return next(reversed(running))",
         "return next(iter(running))",
         "the first admitted is preempted",
@@ -61,7 +61,7 @@ FAULTS = (
     ),
     Fault(
         "priority-victim",
-        "sim/pod/waiting.py",
+        "sim/engine/waiting.py",
         "return max(running, key=urgency)",
         "return min(running, key=urgency)",
         "the most urgent is preempted",
@@ -69,7 +69,7 @@ FAULTS = (
     ),
     Fault(
         "priority-ties",
-        "sim/pod/waiting.py",
+        "sim/engine/waiting.py",
         "return sequence.priority, sequence.arrival",
         "return sequence.priority, -sequence.arrival",
         "among equally urgent ones the last that came is served first",
@@ -77,7 +77,7 @@ FAULTS = (
     ),
     Fault(
         "decodes-first",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "(short and self._decodes_behind_a_prompt())",
         "(short and False)",
         "a decode goes before the prompt of an earlier admission when the budget is short",
@@ -85,7 +85,7 @@ FAULTS = (
     ),
     Fault(
         "refund-tokens",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "budget += refund[0]",
         "budget += 0",
         "tokens of a sequence that is thrown out of the step are lost to the others",
@@ -93,7 +93,7 @@ FAULTS = (
     ),
     Fault(
         "refund-blocks",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "promised -= refund[1]",
         "promised -= 0",
         "blocks promised to a sequence that is thrown out of the step are lost to the others",
@@ -101,7 +101,7 @@ FAULTS = (
     ),
     Fault(
         "threshold-alone",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "len(self.running) + len(self.waiting) > 1",
         "len(self.running) + len(self.waiting) > 0",
         "longPrefillTokenThreshold slows a request that is alone",
@@ -109,7 +109,7 @@ FAULTS = (
     ),
     Fault(
         "forgets-tokens",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "sequence.target = sequence.prompt_tokens + sequence.emitted",
         "sequence.target = sequence.prompt_tokens",
         "what a preempted sequence had produced is not computed again",
@@ -117,7 +117,7 @@ FAULTS = (
     ),
     Fault(
         "recomputed-tokens",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "sequence.high_water = sequence.target",
         "sequence.high_water = sequence.prompt_tokens",
         "recomputed tokens leave out those of the answer",
@@ -125,7 +125,7 @@ FAULTS = (
     ),
     Fault(
         "readmission-hits",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "if sequence.attempt.preemptions == 0:",
         "if sequence.attempt.preemptions >= 0:",
         "what a preempted request finds again counts as cached",
@@ -133,7 +133,7 @@ FAULTS = (
     ),
     Fault(
         "pairs-of-a-chunk",
-        "sim/pod/prompts.py",
+        "sim/engine/prompts.py",
         "chunk * (start + chunk / 2)",
         "chunk * chunk / 2",
         "a chunk does not attend to what is before it",
@@ -141,7 +141,7 @@ FAULTS = (
     ),
     Fault(
         "writer-may-let-in",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "if written or self._gate.may_need_less:",
         "if self._gate.may_need_less:",
         "a span runs past the step at which an answer in the making lets the next request in",
@@ -149,7 +149,7 @@ FAULTS = (
     ),
     Fault(
         "stuck-for-good",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "(self._stuck and self._blocked())",
         "self._stuck",
         "who did not fit once is not looked at before the next end of an answer",
@@ -157,7 +157,7 @@ FAULTS = (
     ),
     Fault(
         "state-may-go",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "if written or self._gate.may_need_less:",
         "if written:",
         "a span runs past the step at which the loss of a state lets the next request in",
@@ -165,7 +165,7 @@ FAULTS = (
     ),
     Fault(
         "state-leak",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "self.store.give_back(self._state_blocks)",
         "self.store.give_back(0)",
         "the states of those who leave are never free again",
@@ -173,7 +173,7 @@ FAULTS = (
     ),
     Fault(
         "all-ends-overrun",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "overrun = self._ahead if wanted < limit else 0",
         "overrun = self._ahead",
         "with async scheduling an end at the model limit is noticed late",
@@ -181,7 +181,7 @@ FAULTS = (
     ),
     Fault(
         "text-ahead-of-time",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "unknown=self._ahead",
         "unknown=0",
         "with async scheduling a block is found before its last token is sampled",
@@ -189,7 +189,7 @@ FAULTS = (
     ),
     Fault(
         "order-within-a-step",
-        "sim/pod/scheduler.py",
+        "sim/engine/scheduler.py",
         "ahead=1, before=sequence.admission)",
         "ahead=1)",
         "of equal blocks of one step the later admission has the original",

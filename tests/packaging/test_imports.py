@@ -54,7 +54,7 @@ def test_a_run_loads_no_pandas_matplotlib_or_scipy_stats():
     loaded = modules_after(
         *("run", "scenarios/quickstart.yaml", "--seeds", "2", "--jobs", "1", "--no-store")
     )
-    assert "sim.runner" in loaded
+    assert "sim.execution.runner" in loaded
     assert loaded & NOT_FOR_A_RUN == set()
 
 

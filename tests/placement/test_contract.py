@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sim import registry
-from sim.request import RequestView
+from sim.core import registry
+from sim.core.request import RequestView
 from sim.testing import Fleet, PolicyContract, Router, fresh, keys, pods, request, shake
 
 POLICIES = sorted(registry.load().policies)

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from sim.request import Status
+from sim.core.request import Status
 from sim.router.placement.keep_alive import KeepAlive, KeepAliveSpec
 from sim.router.views import Ended, PodNotReady
 from sim.testing import Router, context, pods, request

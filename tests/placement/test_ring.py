@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.content import Node, Prompt
+from sim.core.content import Node, Prompt
 from sim.router.placement.hashing import HashRing
 from sim.router.placement.ring import BoundedRing, ConsistentHash
 from sim.router.views import PodAdded, PodRemoved

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sim.core.request import Status
 from sim.plots import ttft_cdf, ttft_parts
 from sim.plots.latency import LEVELS, MOST_SEEDS
-from sim.request import Status
 from tests.plots.tables import check_readable, legend_of, line, requests, words
 
 SPREAD = [0.1 * one for one in range(1, 102)]  # 101 requests: a percentile is one of them

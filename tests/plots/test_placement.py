@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sim.core.request import DIRECT
 from sim.plots import session_map, spills_by_reason
 from sim.plots.placement import GREYS, MOST_SESSIONS, shares_away
 from sim.plots.style import PODS
-from sim.request import DIRECT
 from tests.plots.tables import check_readable, legend_of, placements, words
 
 

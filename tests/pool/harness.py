@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.content import Node, Prompt
-from sim.kernel import Kernel, Order
+from sim.core.content import Node, Prompt
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import Activation, PoolContext, PoolEvent
+from sim.core.registry import load
+from sim.core.request import Request
+from sim.core.rng import Streams
 from sim.pool.spec import ExclusiveSlot
-from sim.ports import Activation, PoolContext, PoolEvent
-from sim.registry import load
-from sim.request import Request
-from sim.rng import Streams
 
 EXACT = {"idleProbeInterval": 0, "readyPollInterval": 0, "reclaimPoll": 0}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.request import PoolError
+from sim.core.request import PoolError
 from tests.pool.harness import Client, Desk
 
 TEN = {"a": (10.0, 0.0), "b": (10.0, 0.0), "c": (10.0, 0.0)}

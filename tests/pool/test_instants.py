@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.kernel import Kernel, Order, instant
-from sim.request import PoolError
+from sim.core.kernel import Kernel, Order, instant
+from sim.core.request import PoolError
 from tests.pool.harness import Desk
 
 SUMS = [(1.0, 29.0), (0.1, 0.2), (0.7, 0.1), (1.1, 2.2), (0.3, 0.6), (10.1, 20.2)]

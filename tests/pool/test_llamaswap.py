@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 
+from sim.core.request import PoolError
 from sim.pool.matrix import Matrix
-from sim.request import PoolError
 from tests.pool.harness import Client, Desk
 
 TEN = {"a": (10.0, 0.0), "b": (10.0, 0.0), "c": (10.0, 0.0)}

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from sim.request import PoolError
+from sim.core.request import PoolError
 from tests.pool.harness import Client, Desk
 
 GB = 1e9

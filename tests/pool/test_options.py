@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 
-from sim.kernel import Order
-from sim.request import PoolError
+from sim.core.kernel import Order
+from sim.core.request import PoolError
 from tests.pool.harness import Desk
 
 PAIR = {"a": (30.0, 0.0), "b": (30.0, 0.0)}

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from sim.kernel import BOUNDARY_TOLERANCE_S
+from sim.core.kernel import BOUNDARY_TOLERANCE_S
 from tests.engine.strategies import many
 from tests.pool.harness import Client, Desk
 from tests.pool.machine import MEMBERS, Whatever, loads, members, sometimes, steps_s

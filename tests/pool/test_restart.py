@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.request import PoolError
+from sim.core.request import PoolError
 from tests.pool.harness import Desk
 
 TRIO = {"a": (30.0, 5.0), "b": (30.0, 5.0), "c": (30.0, 5.0)}

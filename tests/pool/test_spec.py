@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from sim.core.registry import load
 from sim.pool.activator import Activator
 from sim.pool.spec import ModelPool
-from sim.registry import load
 
 MEMBERS = {"a": {"load": "30s"}, "b": {"load": "30s", "unload": "1s"}}
 

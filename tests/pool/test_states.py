@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.kernel import Order
-from sim.request import PoolError
+from sim.core.kernel import Order
+from sim.core.request import PoolError
 from tests.pool.harness import Client, Desk
 
 TRIO = {"a": (30.0, 5.0), "b": (30.0, 5.0), "c": (30.0, 5.0)}

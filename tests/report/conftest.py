@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sim.execution.runner import run_set
 from sim.report.page import report
 from sim.results.stored import StoredRun, stored_runs
-from sim.runner import run_set
 from sim.scenario.load import load_text
 from tests.report.browser import Browser, open_browser
 

@@ -7,13 +7,13 @@ import sys
 from html import unescape
 from pathlib import Path
 
+from sim.core.stats import PERCENTILE_METHOD
 from sim.plots.style import looks
 from sim.report.page import report
 from sim.results.comparison import compare_variants
 from sim.results.shown import shown
 from sim.results.stored import StoredRun
 from sim.scenario.load import load_text
-from sim.stats import PERCENTILE_METHOD
 from tests.command import podsim
 from tests.report.conftest import HOSTILE
 

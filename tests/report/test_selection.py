@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.report.selection import studies
 from sim.results.stored import StoredRun, stored_runs
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.runner import Runs
+from sim.execution.runner import Runs
 from tests.command import podsim
 
 HERE = Path(__file__).parent

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from sim.content import Node, Prompt
-from sim.ports import PodTotals, PoolEvent
-from sim.record import Recorder
-from sim.request import (
+from sim.core.content import Node, Prompt
+from sim.core.ports import PodTotals, PoolEvent
+from sim.core.recorder import Recorder, RunFacts
+from sim.core.request import (
     Answer,
     Attempt,
     FailedAttempt,
@@ -18,7 +18,8 @@ from sim.request import (
     RouterError,
     Status,
 )
-from sim.results.result import RunFacts, RunResult
+from sim.results.freeze import freeze
+from sim.results.result import RunResult
 
 ANSWERS = {
     Status.COMPLETED: HttpStatus.OK,
@@ -208,7 +209,7 @@ class Book:
 
     def freeze(self, facts: RunFacts) -> RunResult:
         """The result of the run."""
-        return self.recorder.freeze(facts)
+        return freeze(self.recorder, facts)
 
 
 FACTS = RunFacts(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sim.request import Status
+from sim.core.request import Status
 from sim.results.metrics import flatten
 from tests.results.builders import Book, facts
 

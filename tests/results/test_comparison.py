@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from sim.request import Status
+from sim.core.request import Status
 from sim.results.comparison import compare_variants
 from sim.results.result import RunResult
 from tests.results.builders import Book, facts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.digest import digest
 from sim.results.forms import SCHEMA_VERSION, STEPS, current
 from sim.results.places import MANIFEST

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from sim.core.ports import PodTotals
+from sim.core.request import Answer, HttpStatus, Reason, Status
 from sim.invariants import INVARIANTS, check_all, check_cheap
-from sim.ports import PodTotals
-from sim.request import Answer, HttpStatus, Reason, Status
 from sim.results.result import RunResult
 from tests.results.builders import Book, facts, mixed_run, pooled_run
 

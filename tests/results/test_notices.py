@@ -3,8 +3,8 @@ import re
 import numpy as np
 import pytest
 
-from sim.ports import PodTotals
-from sim.request import Answer, PoolError, Reason, Status
+from sim.core.ports import PodTotals
+from sim.core.request import Answer, PoolError, Reason, Status
 from sim.results.result import RunResult
 from tests.results.builders import Book, facts, pooled_facts, pooled_run
 from tests.router.scenarios import run as router_run

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.ports import PodTotals
-from sim.request import PoolError
+from sim.core.ports import PodTotals
+from sim.core.request import PoolError
 from sim.results.metrics import flatten, metric
 from sim.results.pools import Stay, stays
 from tests.results.builders import Book, facts, pooled_facts, pooled_run

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results import places
 from sim.results.places import MANIFEST, PREVIOUS, put
 from sim.results.removal import obstacle, remove

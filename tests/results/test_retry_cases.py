@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sim.request import Answer, Reason, Status
+from sim.core.request import Answer, Reason, Status
 from sim.results.metrics import flatten
 from sim.results.result import RunResult
 from tests.results.builders import Book, facts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.request import Answer, PoolError, Status
+from sim.core.request import Answer, PoolError, Status
 from sim.results.comparison import compare_variants
 from sim.results.metrics import flatten
 from tests.results.builders import Book, facts, pooled_run

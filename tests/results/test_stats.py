@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.stats import (
+from sim.core.stats import (
     Interval,
     Sample,
     arrival_average,

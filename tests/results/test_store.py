@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results import arrow
 from sim.results.digest import digest
 from sim.results.places import PREVIOUS

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results import arrow, stored
 from sim.results.places import MANIFEST, PREVIOUS, SUMMARY
 from sim.results.store import Origin, read, write

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.results.store import Origin, write
 from sim.results.stored import stored_runs
 from sim.results.tables import DECLARED

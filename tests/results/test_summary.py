@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sim.ports import PodTotals
-from sim.request import Reason, Status
+from sim.core.ports import PodTotals
+from sim.core.request import Reason, Status
 from sim.results.metrics import METRICS, flatten, metric
 from sim.results.result import RunResult
 from tests.results.builders import Book, facts, mixed_run, pooled_run

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sim.request import PoolError, Reason, RouterError
+from sim.core.request import PoolError, Reason, RouterError
 from sim.router.answers import answer
 from sim.router.routes import Route, Target
 from sim.router.trip import Trip

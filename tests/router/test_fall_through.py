@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ScenarioError
+from sim.core.errors import ScenarioError
 from tests.router.scenarios import column, ends, failures, pods, run, site
 
 OUTAGE: dict[str, Any] = {"kind": "backend-errors", "at": 0}

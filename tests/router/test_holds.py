@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-from sim.content import Node, Prompt
-from sim.kernel import Kernel, Order
-from sim.record import Recorder
-from sim.request import Attempt, Request, RequestView, Status
+from sim.core.content import Node, Prompt
+from sim.core.kernel import Kernel, Order
+from sim.core.recorder import Recorder
+from sim.core.request import Attempt, Request, RequestView, Status
 from sim.router.door import Door
 from sim.router.proxy import Proxy
 from sim.router.routes import Routes

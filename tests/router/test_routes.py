@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sim.content import Node, Prompt
-from sim.request import Request
+from sim.core.content import Node, Prompt
+from sim.core.request import Request
 from sim.router.routes import Routes
 from sim.scenario.matching import fits
 from sim.scenario.routing import Router

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from sim import registry as registries
-from sim.errors import ScenarioError
-from sim.registry import Registry
+from sim.core import registry as registries
+from sim.core.errors import ScenarioError
+from sim.core.registry import Registry
 from sim.scenario.load import ScenarioSet, load_text
 
 GOOD = """\

@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from pydantic import Field, ValidationError
 
 from sim.cli import main
-from sim.errors import ScenarioError
-from sim.registry import Registry
-from sim.scenario.fields import Model, Name, PositiveTokens
+from sim.core.errors import ScenarioError
+from sim.core.fields import Model, Name, PositiveTokens
+from sim.core.registry import Registry
+from sim.core.rules import Problem, Unusable, repeated, rule
 from sim.scenario.load import load_dict
-from sim.scenario.rules import Problem, Unusable, repeated, rule
 from sim.scenario.salvage import Salvage
 from tests.scenario.conftest import GOOD
 from tests.scenario.slips import Data, Slip, apart, changed, data_of, systematic, with_slips

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from pydantic import ValidationError
 
-from sim.errors import ScenarioError
-from sim.pod.spec import Vllm, kv_blocks
-from sim.scenario.catalog import gpus, models
-from sim.scenario.engine import StepTime
+from sim.core.errors import ScenarioError
+from sim.engine.spec import Vllm, kv_blocks
+from sim.hardware.catalog import gpus, models
+from sim.hardware.engine import StepTime
 from sim.scenario.load import ScenarioSet
 from tests.scenario.conftest import GOOD
 

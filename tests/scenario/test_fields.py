@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from sim.scenario.fields import (
+from sim.core.fields import (
     COUNT,
     DURATION,
     MAX_BYTES,

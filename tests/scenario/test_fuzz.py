@@ -5,8 +5,8 @@ import random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sim.errors import ScenarioError
-from sim.registry import Registry
+from sim.core.errors import ScenarioError
+from sim.core.registry import Registry
 from sim.scenario.load import load_text
 from tests.scenario.conftest import GOOD
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import ScenarioError
-from sim.registry import Registry
+from sim.core.errors import ScenarioError
+from sim.core.registry import Registry
 from sim.scenario.hashing import scenario_hash
 from sim.scenario.load import ScenarioSet, load, load_text
 from tests.scenario.conftest import GOOD

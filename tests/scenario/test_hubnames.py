@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sim.scenario import catalog
+from sim.hardware import catalog
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]

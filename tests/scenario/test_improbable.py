@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.registry import Registry
+from sim.core.registry import Registry
 from sim.scenario.load import ScenarioSet, load_text
 from sim.workload.distributions import CountForms, GeometricCount, LognormalCount, UniformCount
 from tests.scenario.conftest import GOOD

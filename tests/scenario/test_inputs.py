@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import ScenarioError
-from sim.registry import Registry
+from sim.core.errors import ScenarioError
+from sim.core.registry import Registry
+from sim.core.textfile import read_text
 from sim.scenario.inputs import Inputs
 from sim.scenario.load import load_text
-from sim.scenario.textfile import read_text
 
 HEAD = """\
 name: traced

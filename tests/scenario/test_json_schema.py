@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from sim.errors import ScenarioError
-from sim.registry import Registry
-from sim.scenario.fields import Bytes, Duration, Tokens
+from sim.core.errors import ScenarioError
+from sim.core.fields import Bytes, Duration, Tokens
+from sim.core.registry import Registry
 from sim.scenario.json_schema import json_schema, text
 from sim.scenario.load import ScenarioSet, load_text
 from sim.scenario.nodes import plain

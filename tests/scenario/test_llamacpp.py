@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sim.pod.llamacpp.spec import LlamaCpp
-from sim.scenario.catalog import models
-from sim.scenario.engine import StepTime
+from sim.engine.llamacpp.spec import LlamaCpp
+from sim.hardware.catalog import models
+from sim.hardware.engine import StepTime
 from sim.scenario.load import ScenarioSet
 from tests.scenario.conftest import GOOD
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.errors import Fault, ScenarioError
-from sim.registry import Registry
+from sim.core.errors import Fault, ScenarioError
+from sim.core.registry import Registry
 from sim.router.placement.load import LeastLoadedSpec
 from sim.scenario.load import ScenarioSet, load, load_dict
 from tests.scenario.conftest import GOOD

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ScenarioError
-from sim.pod.spec import Vllm, kv_blocks
-from sim.registry import Registry
-from sim.scenario.architecture import Architecture
-from sim.scenario.catalog import models
+from sim.core.errors import ScenarioError
+from sim.core.registry import Registry
+from sim.engine.spec import Vllm, kv_blocks
+from sim.hardware.architecture import Architecture
+from sim.hardware.catalog import models
+from sim.hardware.model_config import NotExpressed, architecture
+from sim.hardware.presets import step_time
 from sim.scenario.load import ScenarioSet, load_dict, load_text
-from sim.scenario.model_config import NotExpressed, architecture
-from sim.scenario.presets import step_time
 from tests.scenario.conftest import GOOD
 
 Loaded = Callable[..., ScenarioSet]

@@ -6,14 +6,14 @@ from typing import Annotated, Any, get_args
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from sim import registry as registries
-from sim.pod.spec import Vllm
-from sim.scenario.engine import FrontEnd, Prefilling, StepTime
-from sim.scenario.fields import Quantity
+from sim.core import registry as registries
+from sim.core.fields import Quantity
+from sim.engine.spec import Vllm
+from sim.hardware.engine import FrontEnd, Prefilling, StepTime
+from sim.hardware.swap import Member
 from sim.scenario.load import ScenarioSet
 from sim.scenario.routing import Metrics, ProxySettings
 from sim.scenario.schema import Backend, Slo, Window
-from sim.scenario.swap import Member
 from sim.workload.client import ClientSpec
 from sim.workload.retry import Backoff, Retries
 from tests.scenario.conftest import GOOD

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from sim.pod.spec import Vllm
-from sim.pod.steptime import StepTime as Cost
-from sim.scenario.catalog import gpus, models
-from sim.scenario.engine import StepTime
+from sim.engine.spec import Vllm
+from sim.engine.steptime import StepTime as Cost
+from sim.hardware.catalog import gpus, models
+from sim.hardware.engine import StepTime
+from sim.hardware.presets import presets, sourced_step_time, step_time
+from sim.hardware.roofline import Machine, derive
 from sim.scenario.load import ScenarioSet
-from sim.scenario.presets import presets, sourced_step_time, step_time
-from sim.scenario.roofline import Machine, derive
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from sim.pod.steptime import StepTime
-from sim.scenario.architecture import Architecture
-from sim.scenario.catalog import Gpu, gpus, models
-from sim.scenario.dtypes import KvDtype, WeightDtype
-from sim.scenario.roofline import Machine, derive
+from sim.engine.steptime import StepTime
+from sim.hardware.architecture import Architecture
+from sim.hardware.catalog import Gpu, gpus, models
+from sim.hardware.dtypes import KvDtype, WeightDtype
+from sim.hardware.roofline import Machine, derive
 
 DTYPES: tuple[tuple[WeightDtype, KvDtype], ...] = (
     ("bf16", "bf16"),

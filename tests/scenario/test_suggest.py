@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sim.pod.llamacpp.spec import LlamaCpp
-from sim.pod.spec import Vllm
-from sim.scenario.suggest import meant, nearest, suggestion
+from sim.core.suggest import meant, nearest, suggestion
+from sim.engine.llamacpp.spec import LlamaCpp
+from sim.engine.spec import Vllm
 from sim.scenario.translate import key_names
 from tests.scenario.conftest import GOOD
 

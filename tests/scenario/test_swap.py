@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from sim.errors import ScenarioError
-from sim.pod.llamacpp.spec import LlamaCpp
-from sim.pod.spec import Vllm
-from sim.scenario.engine import StepTime
-from sim.scenario.fields import Name
-from sim.scenario.swap import Member
-from sim.scenario.swaptimes import SwapTimes, swap_times
+from sim.core.errors import ScenarioError
+from sim.core.fields import Name
+from sim.engine.llamacpp.spec import LlamaCpp
+from sim.engine.spec import Vllm
+from sim.hardware.engine import StepTime
+from sim.hardware.swap import Member
+from sim.hardware.swaptimes import SwapTimes, swap_times
 
 STEP_TIME = StepTime(a=1.0)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import ScenarioError
-from sim.scenario.textfile import decode, read_text
+from sim.core.errors import ScenarioError
+from sim.core.textfile import decode, read_text
 
 PLAIN = "arrival,tokens\n0,10\n1,20\n"
 

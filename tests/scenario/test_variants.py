@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.router.placement.load import LeastLoadedSpec, PowerOfTwoSpec
 from sim.router.placement.ring import BoundedRingSpec
 from sim.scenario.load import ScenarioSet

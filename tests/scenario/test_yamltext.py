@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from sim.errors import ScenarioError
+from sim.core.errors import ScenarioError
 from sim.scenario.nodes import Mapping, Place, at, plain
 from sim.scenario.scalars import resolve
 from sim.scenario.yamltext import parse

@@ -8,10 +8,10 @@ from itertools import count
 from multiprocessing import active_children
 from typing import Any
 
+from sim.execution.unraisable import raised_again
 from sim.sweep.cluster import _local_cluster, dask_cluster
 from sim.sweep.executor import Executor, worker_processes
 from sim.sweep.runs import Measured, measure_all
-from sim.unraisable import raised_again
 
 INSTANTS = 12
 RUNS = 6

@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from sim.errors import UserError, WorkerError
+from sim.core.errors import UserError, WorkerError
 from sim.sweep.cluster import _check, _Dask, _local_cluster
 from sim.sweep.design import written
 from sim.sweep.executor import Ended

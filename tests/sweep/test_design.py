@@ -4,7 +4,7 @@ from time import thread_time
 
 import pytest
 
-from sim.errors import ScenarioError
+from sim.core.errors import ScenarioError
 from sim.sweep import axes
 from sim.sweep.design import written
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim.sweep
-from sim.errors import UserError
+from sim.core.errors import UserError
+from sim.core.stats import Interval
 from sim.results.metrics import METRICS
 from sim.scenario.load import load
-from sim.stats import Interval
 from sim.sweep.answer import Answer, Judged, Trial
 from sim.sweep.finding import Ladder, find, judge, ladder
 from sim.sweep.search import Edge, contradictions, edge
 from sim.sweep.target import Gone, Target, check, parse
-from sim.theory import mmc_wait_s
+from sim.validation.theory import mmc_wait_s
 from tests.sweep.conftest import ROOT
 from tests.sweep.here import here
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import sim.sweep
-from sim.errors import InvariantError, UserError, WorkerError
+from sim.core.errors import InvariantError, UserError, WorkerError
 from sim.sweep.design import written
 from sim.sweep.executor import ThisProcess, worker_processes
 from sim.sweep.kept import TABLE
@@ -429,7 +429,7 @@ def test_failed_runs_are_told_and_the_exit_code_says_so(podsim, monkeypatch):
     def refuse(*_, **__):
         raise WorkerError("no such luck")
 
-    monkeypatch.setattr("sim.runner.run_set", refuse)
+    monkeypatch.setattr("sim.execution.runner.run_set", refuse)
     monkeypatch.setattr("sim.sweep.places.worker_processes", here)
     result = podsim("sweep", "tiny.yaml", "--grid", "backends.pods.replicas=1", "--seeds", "1")
     assert result.exit_code == 70

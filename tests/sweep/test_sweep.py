@@ -10,7 +10,7 @@ import pytest
 
 import sim
 import sim.sweep
-from sim.errors import ScenarioError, UserError
+from sim.core.errors import ScenarioError, UserError
 from sim.results import arrow
 from sim.sweep.design import written
 from sim.sweep.points import load_points

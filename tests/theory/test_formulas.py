@@ -5,7 +5,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from sim import theory
+from sim.validation import theory
 
 
 def test_the_published_values_of_one_queue():

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import UserError
-from sim.pod import scheduler
-from sim.pod.spec import kv_blocks
-from sim.pod.steptime import StepTime
-from sim.request import Outcome
+from sim.core.errors import UserError
+from sim.core.request import Outcome
+from sim.engine import scheduler
+from sim.engine.spec import kv_blocks
+from sim.engine.steptime import StepTime
 from sim.router.placement.load import PowerOfTwo
 from sim.router.placement.ring import BoundedRing
 from sim.scenario.load import load, load_text

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.ports import StepReport
-from sim.runner import run_one
+from sim.core.ports import StepReport
+from sim.execution.runner import run_one
 from sim.scenario.load import load_dict
 from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.pods import step_name

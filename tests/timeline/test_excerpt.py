@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.runner import run_one
+from sim.execution.runner import run_one
 from sim.scenario.load import load_dict
 from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.timeline import MOST_EVENTS, timeline

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sim.kernel import Kernel, Order
-from sim.ports import WorkloadContext
-from sim.request import Request, Retry, Status
-from sim.rng import Streams
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import WorkloadContext
+from sim.core.request import Request, Retry, Status
+from sim.core.rng import Streams
 
 
 def after(seconds: float) -> Callable[[Request], tuple[float, str]]:

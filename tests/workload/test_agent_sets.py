@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sim.rng import Streams
+from sim.core.rng import Streams
 from sim.workload.agent_spec import AgentsSpec
 from sim.workload.agent_turns import SessionSource
 from sim.workload.agents import Agents

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sim.request import Status
+from sim.core.request import Status
 from sim.workload.agent_spec import AgentsSpec
 from sim.workload.agent_turns import SessionSource
 from sim.workload.agents import PAUSE_S, Agents

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sim.kernel import Kernel, Order
-from sim.ports import WorkloadContext
-from sim.record import Recorder
-from sim.request import Request, RequestView, Status
-from sim.rng import Streams
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import WorkloadContext
+from sim.core.recorder import Recorder
+from sim.core.request import Request, RequestView, Status
+from sim.core.rng import Streams
 from sim.router.door import Door
 from sim.workload.script import Script, ScriptSpec
 

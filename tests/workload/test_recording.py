@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sim.content import Prompt
-from sim.errors import ScenarioError
+from sim.core.content import Prompt
+from sim.core.errors import ScenarioError
 from sim.workload import recording_file
 from sim.workload.recording import Recording, RecordingSpec, texts
 from sim.workload.recording_file import RecordedRequest, read_recording

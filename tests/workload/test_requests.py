@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sim.request import Status
+from sim.core.request import Status
 from sim.workload.requests import Requests, RequestsSpec
 from tests.workload.fakes import after, content, run
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from pydantic import ValidationError
 
-from sim.errors import ScenarioError
-from sim.request import Status
+from sim.core.errors import ScenarioError
+from sim.core.request import Status
 from sim.workload.agent_spec import AgentsSpec
 from sim.workload.agents import Agents
 from sim.workload.script import Script, ScriptSpec

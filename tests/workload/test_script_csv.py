@@ -5,7 +5,7 @@ import gzip
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from sim.errors import ScenarioError
+from sim.core.errors import ScenarioError
 from sim.workload.script import Script, ScriptSpec
 from tests.workload.fakes import content, run
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 from pydantic import ValidationError
 
-from sim.errors import ScenarioError
-from sim.request import Status
+from sim.core.errors import ScenarioError
+from sim.core.request import Status
 from sim.workload.sessions import Sessions, SessionsSpec
 from tests.workload.fakes import after, content, run
 

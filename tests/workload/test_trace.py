@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ScenarioError
-from sim.request import Request, Status
+from sim.core.errors import ScenarioError
+from sim.core.request import Request, Status
 from sim.scenario.inputs import Inputs
 from sim.workload.trace import Trace, TraceSpec
 from sim.workload.trace_file import read_trace

@@ -165,7 +165,7 @@ def check(
 def _watched(simulate: "Callable[..., Found]", jobs: int | None) -> Found:
     """What a set of runs comes to, in so many processes, under a progress bar."""
     from sim.cli.progress import progress_bar
-    from sim.runner import available_jobs
+    from sim.execution.runner import available_jobs
 
     with progress_bar() as draw:
         return simulate(jobs=jobs or available_jobs(), progress=draw)

@@ -13,7 +13,7 @@ import click
 from sim.cli import Verb
 from sim.cli.outputs import figure_format
 from sim.cli.stored import named_runs, runs_begun
-from sim.errors import UserError
+from sim.core.errors import UserError
 
 if TYPE_CHECKING:
     from sim.plots.saving import Format
@@ -165,8 +165,8 @@ def _explained(
 ) -> list[dict[str, Any]]:
     """The documents of the runs, under a progress bar."""
     from sim.cli.progress import progress_bar
-    from sim.runner import Progress, available_jobs
-    from sim.workers import run_all
+    from sim.execution.runner import Progress, available_jobs
+    from sim.execution.workers import run_all
 
     tasks = [_Task(run, requests, slowest) for run in runs]
     ends_s = [float(run.manifest["facts"]["end_s"]) for run in runs]

@@ -7,7 +7,7 @@ import click
 
 from sim.cli import Verb
 from sim.cli.outputs import named
-from sim.errors import Fault, ScenarioError, UserError
+from sim.core.errors import Fault, ScenarioError, UserError
 
 if TYPE_CHECKING:
     from sim.manifests.objects import Manifest
@@ -93,8 +93,8 @@ def _by_service(models: tuple[str, ...]) -> dict[str, str]:
 
 
 def _read(files: tuple[Path, ...]) -> "list[Manifest]":
+    from sim.core.textfile import read_text
     from sim.manifests.objects import Manifest
-    from sim.scenario.textfile import read_text
 
     found: list[Manifest] = []
     faults: list[Fault] = []

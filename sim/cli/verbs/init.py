@@ -8,7 +8,7 @@ import click
 
 from sim.cli import Verb
 from sim.cli.outputs import named
-from sim.errors import UserError
+from sim.core.errors import UserError
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -50,7 +50,7 @@ def command(ctx: click.Context, file: Path, force: bool, as_list: bool, policy: 
 
 
 def _write_scenario(file: Path, names: list[str], force: bool) -> None:
-    from sim.scenario.suggest import suggestion
+    from sim.core.suggest import suggestion
 
     name = "quickstart" if file.suffix else str(file)
     if name not in names:
@@ -95,7 +95,7 @@ def _check_name(name: str, module: str) -> None:
     from importlib.util import find_spec
     from keyword import iskeyword
 
-    from sim.registry import load
+    from sim.core.registry import load
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > 60:
         said = "must be small letters and digits in words joined by hyphens, such as prefix-score"

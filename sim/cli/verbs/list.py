@@ -10,7 +10,7 @@ import click
 from sim.cli import Verb
 
 if TYPE_CHECKING:
-    from sim.registry import Family
+    from sim.core.registry import Family
 
 KINDS = (
     *("policies", "workloads", "pool-kinds", "engine-kinds", "engines", "gpus", "models"),
@@ -41,7 +41,7 @@ def command(what: str, as_json: bool) -> None:
 
 def _families(what: str) -> dict[str, dict[str, Any]]:
     """Kinds of policies, workloads, pools or engines: what each does and which keys it takes."""
-    from sim.registry import load
+    from sim.core.registry import load
 
     group = {"engine-kinds": "engines", "pool-kinds": "pools"}.get(what, what)
     families: dict[str, Family] = getattr(load(), group)
@@ -56,8 +56,8 @@ def _family(family: "Family") -> dict[str, Any]:
 
 
 def _gpus() -> dict[str, dict[str, Any]]:
-    from sim.scenario.catalog import gpus
-    from sim.scenario.gpu import GIB
+    from sim.hardware.catalog import gpus
+    from sim.hardware.gpu import GIB
 
     return {
         name: {
@@ -77,7 +77,7 @@ def _gpus() -> dict[str, dict[str, Any]]:
 
 
 def _models() -> dict[str, dict[str, Any]]:
-    from sim.scenario.catalog import models
+    from sim.hardware.catalog import models
 
     return {
         name: {
@@ -96,7 +96,7 @@ def _models() -> dict[str, dict[str, Any]]:
 
 
 def _engines() -> dict[str, dict[str, Any]]:
-    from sim.scenario.presets import presets
+    from sim.hardware.presets import presets
 
     return {
         name: {

@@ -12,7 +12,7 @@ import click
 from sim.cli import Verb
 from sim.cli.outputs import FIGURE_FORMATS, figure_format
 from sim.cli.stored import DEFAULT_STORE, named_runs, runs_begun
-from sim.errors import UserError
+from sim.core.errors import UserError
 from sim.plots.names import FIGURES
 
 if TYPE_CHECKING:

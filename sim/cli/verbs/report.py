@@ -7,7 +7,7 @@ import click
 from sim.cli import Verb
 from sim.cli.outputs import named
 from sim.cli.stored import named_runs, runs_begun
-from sim.errors import UserError
+from sim.core.errors import UserError
 
 
 @click.command("report", cls=Verb)

@@ -12,7 +12,7 @@ from sim.cli.outputs import named
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
-    from sim.runner import Progress, Runs
+    from sim.execution.runner import Progress, Runs
     from sim.scenario.load import ScenarioSet
     from sim.timeline.excerpt import Excerpt
     from sim.timeline.file import Written
@@ -158,7 +158,7 @@ def _simulated(
     """All runs, under a progress bar; when one fails, a word about those that are kept."""
     from sim.cli.progress import progress_bar
     from sim.cli.provenance import provenance
-    from sim.runner import available_jobs, run_set
+    from sim.execution.runner import available_jobs, run_set
 
     runs_done = 0
     try:

@@ -133,7 +133,7 @@ def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     that podsim has not written is refused, before anything is removed; so are
     runs that lie elsewhere, behind a link.
     """
-    from sim.errors import UserError
+    from sim.core.errors import UserError
 
     whole, torn = _named(runs)
     _refuse_strangers(whole, torn)
@@ -169,7 +169,7 @@ def _named(names: tuple[str, ...]) -> "tuple[list[StoredRun], list[Unreadable]]"
     Raises ``UserError`` for every name that means none, and every link below one.
     """
     from sim.cli.stored import named_place
-    from sim.errors import UserError
+    from sim.core.errors import UserError
     from sim.results.removal import link_to
 
     whole: dict[Path, StoredRun] = {}
@@ -192,7 +192,7 @@ def _named(names: tuple[str, ...]) -> "tuple[list[StoredRun], list[Unreadable]]"
 
 
 def _refuse_strangers(whole: "list[StoredRun]", torn: "list[Unreadable]") -> None:
-    from sim.errors import UserError
+    from sim.core.errors import UserError
     from sim.results.removal import obstacle
 
     looked_at = [(run.path, obstacle(run.path, torn=False)) for run in whole]
@@ -220,7 +220,7 @@ def _counted(runs: int) -> str:
 
 
 def _remove(paths: list[Path]) -> None:
-    from sim.errors import UserError
+    from sim.core.errors import UserError
     from sim.results.removal import remove
 
     gone = 0

@@ -12,7 +12,7 @@ from sim.cli.outputs import named
 from sim.cli.places import SWEEPS, where_to_run
 
 if TYPE_CHECKING:
-    from sim.runner import Progress
+    from sim.execution.runner import Progress
     from sim.sweep.design import Design
     from sim.sweep.sweep import Sweep
 

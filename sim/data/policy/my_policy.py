@@ -1,7 +1,7 @@
 """A placement policy to start from: a session stays on its pod unless that one is much busier.
 
 ``MyPolicySpec`` is what a scenario may say: fields in snake_case, which YAML has in camelCase
-(``memory_lasts`` is ``memoryLasts``). Field types with units are in ``sim.scenario.fields``:
+(``memory_lasts`` is ``memoryLasts``). Field types with units are in ``sim.core.fields``:
 ``Duration`` and ``PositiveDuration`` (30s, 250ms; seconds in Python), ``Tokens`` and
 ``PositiveTokens`` (75k), ``Bytes`` and ``PositiveBytes`` (64KiB), ``Probability``, and
 ``Annotated[int, whole(low, high)]`` or ``Annotated[float, real(low, high)]`` for numbers in a
@@ -16,11 +16,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sim.registry import family
-from sim.request import Outcome, Reason, RequestView
+from sim.core.fields import Model, PositiveDuration, PositiveTokens, whole
+from sim.core.registry import family
+from sim.core.request import Outcome, Reason, RequestView
 from sim.router.placement.ties import draw, least_loaded, ready_pods, tie_stream
 from sim.router.views import Place, PodView, PolicyContext
-from sim.scenario.fields import Model, PositiveDuration, PositiveTokens, whole
 
 
 class MyPolicySpec(Model):

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sim.registry import family
-from sim.request import Outcome, RequestView
+from sim.core.fields import Model
+from sim.core.registry import family
+from sim.core.request import Outcome, RequestView
 from sim.router.placement.ties import ready_pods
 from sim.router.views import Place, PodView, PolicyContext
-from sim.scenario.fields import Model
 
 WAITING_WEIGHT = 4
 

@@ -8,9 +8,9 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field, StringConstraints
 from xxhash import xxh3_64_intdigest
 
-from sim.request import RequestView
+from sim.core.fields import HeaderName, whole
+from sim.core.request import RequestView
 from sim.router.views import PodAdded, PodRemoved
-from sim.scenario.fields import HeaderName, whole
 
 HASH_SPACE: Final = 2**64
 

@@ -4,11 +4,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sim.registry import family
-from sim.request import Outcome, RequestView, Status
+from sim.core.fields import Model, PositiveDuration, whole
+from sim.core.registry import family
+from sim.core.request import Outcome, RequestView, Status
 from sim.router.placement.ties import draw, ready_pods, tie_stream
 from sim.router.views import Ended, Fact, Place, PodNotReady, PodRemoved, PodView, PolicyContext
-from sim.scenario.fields import Model, PositiveDuration, whole
 
 
 class KeepAliveSpec(Model):

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sim.registry import family
-from sim.request import Outcome, RequestView
+from sim.core.fields import Model
+from sim.core.registry import family
+from sim.core.request import Outcome, RequestView
 from sim.router.placement.ties import Rotation, draw, least_loaded, ready_pods, tie_stream
 from sim.router.views import Place, PodView, PolicyContext
-from sim.scenario.fields import Model
 
 
 class LeastLoadedSpec(Model):

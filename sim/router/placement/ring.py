@@ -5,12 +5,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sim.registry import family
-from sim.request import Outcome, Reason, RequestView
+from sim.core.fields import Model, whole
+from sim.core.registry import family
+from sim.core.request import Outcome, Reason, RequestView
 from sim.router.placement.hashing import HashRing, SessionHeaders, VirtualNodes, session_key
 from sim.router.placement.ties import Rotation, least_loaded, ready_pods
 from sim.router.views import Place, PodAdded, PodRemoved, PodView, PolicyContext
-from sim.scenario.fields import Model, whole
 
 
 class ConsistentHashSpec(Model):

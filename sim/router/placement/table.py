@@ -27,13 +27,13 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from sim.registry import family
-from sim.request import Outcome, Reason, RequestView
+from sim.core.fields import DURATION, Duration, Model, PositiveDuration, Quantity, real, whole
+from sim.core.registry import family
+from sim.core.request import Outcome, Reason, RequestView
 from sim.router.placement.bindings import SAME_INSTANT_S, Binding, Bindings
 from sim.router.placement.hashing import HashRing, SessionHeaders, VirtualNodes, session_key
 from sim.router.placement.ties import draw, least_loaded, ready_pods, tie_stream
 from sim.router.views import Place, PodAdded, PodRemoved, PodView, PolicyContext, Tick
-from sim.scenario.fields import DURATION, Duration, Model, PositiveDuration, Quantity, real, whole
 
 IdleTimeout: TypeAlias = Annotated[float, Quantity("a duration", "30m", DURATION, 60.0, 86_400.0)]
 SweepInterval: TypeAlias = Annotated[float, Quantity("a duration", "30s", DURATION, 1.0, 86_400.0)]

@@ -1,0 +1,1 @@
+"""Runs: one, many in worker processes, and what stops them."""

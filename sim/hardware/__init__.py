@@ -1,0 +1,1 @@
+"""GPUs, models and number formats: step times, memory and load times by roofline."""
