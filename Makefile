@@ -5,7 +5,7 @@ LOCK := .ci/constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: run test mutations lock clean
+.PHONY: run test unchanged mutations lock clean
 
 # What the ring and the session table do to 384 coding agents, side by side.
 run: .venv/run.stamp
@@ -19,6 +19,10 @@ test: .venv/test.stamp
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
 	$(BIN)/podsim baseline check
+
+# Whether every verb, scenario and bad input is answered as recorded, to the byte; "record" renews it.
+unchanged: .venv/test.stamp
+	$(BIN)/python -m tests.unchanged check --jobs 2
 
 # Whether the tests notice faults that are put into engine and cache on purpose.
 mutations: .venv/test.stamp

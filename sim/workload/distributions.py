@@ -28,7 +28,7 @@ from sim.core.fields import (
     number,
 )
 from sim.core.rules import Problem, Unusable, rule
-from sim.scenario.walk import in_words, settings, values
+from sim.scenario.walk import in_words, settings
 
 Counts: TypeAlias = NDArray[np.int64]
 Delays: TypeAlias = NDArray[np.float64]
@@ -391,7 +391,7 @@ def _in_words(forms: CountForms | DelayForms) -> str:
     (name,) = forms.model_fields_set & type(forms).model_fields.keys()
     form = getattr(forms, name)
     if name == "constant":
-        return next(in_words(each.value, each.scale) for each in values(forms) if each.value)
+        return in_words(form, DURATION if isinstance(forms, DelayForms) else None)
     if isinstance(form, QuantileDelay):
         points = ((0.5, "median"), (0.9, "p90"), (1.0, "at most"))
         read = ((said, float(np.interp(at, form.at, form.values))) for at, said in points)

@@ -8,6 +8,7 @@ from sim.engine.spec import kv_blocks
 from sim.hardware.engine import StepTime
 from sim.hardware.presets import step_time
 from sim.scenario.load import ScenarioSet, load
+from tests.command import podsim
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.yaml"))
@@ -42,6 +43,12 @@ def test_every_scenario_is_valid_and_warns_of_nothing_unmeant(file):
     assert all(words in warning for words, warning in zip(meant, loaded.warnings))
     assert loaded.name == file.stem
     assert loaded.description
+
+
+@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(SCENARIOS)) for file in FILES])
+def test_every_scenario_can_be_described(file):
+    """A think time of 0 s counted as no value: `podsim validate` ended in a traceback."""
+    assert podsim("validate", file).exit_code == 0
 
 
 def test_the_published_deployment_is_as_pinned():
