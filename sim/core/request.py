@@ -153,7 +153,7 @@ class Request:
     http_status: int | None = None
     reason: str | None = None
     retry_after_s: float | None = None
-    trip: Any = None  # the proxy's notes on the present try
+    routing: Any = None  # the proxy's notes on the present try
     attempts: "list[Attempt]" = field(default_factory=list)
     _view: RequestView | None = None
 

@@ -92,7 +92,7 @@ class Span:
     """Decode steps of one batch: each lasts ``growth_s`` longer than the one before it.
 
     n steps last T(n) = n·first + growth·n(n-1)/2, since every step reads one
-    token more of each sequence. Step ends are the start plus T(n), never sums
+    token more of each sequence. SchedulerOutput ends are the start plus T(n), never sums
     of steps, so that everybody computes the same float.
     """
 

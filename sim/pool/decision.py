@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 from sim.core.kernel import BOUNDARY_TOLERANCE_S
 from sim.core.ports import Activation
-from sim.pool.belief import Belief
+from sim.pool.observed_state import ObservedState
 from sim.pool.spec import ExclusiveSlot
 
 
@@ -20,7 +20,7 @@ class Verdict(Enum):
 class Decision:
     """Decides for one attempt at a time; changes nothing."""
 
-    def __init__(self, spec: ExclusiveSlot, belief: Belief) -> None:
+    def __init__(self, spec: ExclusiveSlot, belief: ObservedState) -> None:
         self._spec = spec
         self._belief = belief
 

@@ -9,16 +9,16 @@ from functools import partial
 from sim.core.kernel import BOUNDARY_TOLERANCE_S
 from sim.core.ports import Activation, PoolContext
 from sim.core.registry import family
-from sim.pool.activator import Activator
-from sim.pool.belief import Belief
 from sim.pool.decision import Decision
 from sim.pool.fair_spec import FairPool
+from sim.pool.observed_state import ObservedState
+from sim.pool.scheduler import PoolScheduler
 
 
 class FairDecision(Decision):
     """Decides as in a model pool, but for who must leave when, and who comes first."""
 
-    def __init__(self, spec: FairPool, belief: Belief) -> None:
+    def __init__(self, spec: FairPool, belief: ObservedState) -> None:
         super().__init__(spec, belief)
         self._min_residency_s = spec.min_residency
         self._min_served = spec.min_served
@@ -89,7 +89,7 @@ class FairDecision(Decision):
 
 
 @family(FairPool)
-class Fair(Activator):
+class Fair(PoolScheduler):
     """A pool of kind ``fair``; a ``sim.core.ports.PoolPort``."""
 
     def __init__(self, name: str, spec: FairPool, context: PoolContext) -> None:

@@ -17,8 +17,8 @@ from sim.pool.attempts import Attempts
 from sim.pool.idleness import Idleness
 from sim.pool.llamaswap_spec import LlamaSwapPool
 from sim.pool.loading import LoadPlans
-from sim.pool.rounds import Rounds
-from sim.pool.runner import State, Told, runners
+from sim.pool.rounds import WakeLoop
+from sim.pool.runner import Callbacks, State, runners
 
 
 @dataclass(slots=True, eq=False)
@@ -46,10 +46,10 @@ class LlamaSwap:
         self._kernel = context.kernel
         self._events = context.events
         self._plans = LoadPlans(name, spec.health_checked(), context)
-        self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
+        self._runners = runners(context, self._plans, Callbacks(self._loaded, self._stopped))
         self._evicts = spec.evicts()
         self._attempts = Attempts(name, context.kernel, context.events, spec.members)
-        self._rounds = Rounds(self._attempts.waits, self._act)
+        self._rounds = WakeLoop(self._attempts.waits, self._act)
         self._active: dict[str, _Swap] = {}  # by target
         self._served: dict[Activation, None] = {}  # by a swap that is over: nobody comes before
         self._ending: dict[str, PoolEvent] = {}

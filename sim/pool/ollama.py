@@ -21,8 +21,8 @@ from sim.pool.idleness import Idleness
 from sim.pool.loading import LoadPlans
 from sim.pool.memory import Memory
 from sim.pool.ollama_spec import OllamaPool
-from sim.pool.rounds import Rounds
-from sim.pool.runner import State, Told, runners
+from sim.pool.rounds import WakeLoop
+from sim.pool.runner import Callbacks, State, runners
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,7 @@ class Ollama:
         self._kernel = context.kernel
         self._events = context.events
         self._plans = LoadPlans(name, spec.members, context, spec.load_timeout)
-        self._runners = runners(context, self._plans, Told(self._loaded, self._stopped))
+        self._runners = runners(context, self._plans, Callbacks(self._loaded, self._stopped))
         self._keep_alive_s = {member: spec.keep_alive_s(member) for member in spec.members}
         self._default_ctx = context.contexts
         self._loaded_ctx = dict(context.contexts)  # of a member that is there
@@ -58,7 +58,7 @@ class Ollama:
             context.kernel, spec.memory, context.resident_bytes, spec.vram_recovery, self._settled
         )
         self._attempts = Attempts(name, context.kernel, context.events, spec.members)
-        self._rounds = Rounds(self._attempts.waits, self._act)
+        self._rounds = WakeLoop(self._attempts.waits, self._act)
         self._idleness = Idleness(context.kernel, self._end)
         self._ending: dict[str, PoolEvent] = {}
         self._pending: dict[Activation, None] = {}  # those that wait for no model that is there

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from sim.core.ports import Activation
 
 
-class Rounds:
+class WakeLoop:
     """Calls ``act`` for one who still ``waits`` after another, never within itself.
 
     Whatever a grant or a refusal brings about (an answer at once, another

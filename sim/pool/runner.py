@@ -21,7 +21,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True)
-class Told:
+class Callbacks:
     """Who is told of a member, by its name.
 
     ``loaded(member, ready)`` says that a load is over, ``stopped(member)``
@@ -44,7 +44,7 @@ class Runner:
         member: str,
         process: ProcessPort,
         plans: LoadPlans,
-        told: Told,
+        told: Callbacks,
     ) -> None:
         self._kernel = kernel
         self._member = member
@@ -131,7 +131,7 @@ class Runner:
         self._told.stopped(self._member)
 
 
-def runners(context: PoolContext, plans: LoadPlans, told: Told) -> dict[str, Runner]:
+def runners(context: PoolContext, plans: LoadPlans, told: Callbacks) -> dict[str, Runner]:
     """One for each member of a pool."""
     return {
         member: Runner(context.kernel, member, process, plans, told)

@@ -6,7 +6,7 @@ from random import Random
 
 from sim.core.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
 from sim.core.ports import PoolEvent
-from sim.pool.belief import Belief, Swap
+from sim.pool.observed_state import ObservedState, Swap
 from sim.pool.slot import Slot
 
 
@@ -37,7 +37,7 @@ class Swaps:
         pool: str,
         kernel: Kernel,
         events: list[PoolEvent],
-        belief: Belief,
+        belief: ObservedState,
         slot: Slot,
         bound: SwapBound,
         bound_reached: Callable[[Swap], None],

@@ -5,7 +5,7 @@ from math import ceil, floor
 
 from sim.core.kernel import instant
 from sim.core.request import Answer, HttpStatus, Request
-from sim.router.answers import Refusal
+from sim.router.dispatch import Refusal
 from sim.scenario.routing import TEAM_HEADER, Budget
 
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from sim.core.content import Node, Prompt
 from sim.core.kernel import Order
 from sim.engine.vllm import VllmPod
-from sim.pool.activator import Activator
+from sim.pool.scheduler import PoolScheduler
 from sim.core.registry import family
 from sim.core.request import Request
 from sim.router.placement.load import LeastLoaded
@@ -221,7 +221,7 @@ engine("one_pod", lambda name, spec, kernel: Half())
 engine("engine_fails", fails)
 
 
-class PoolSpec(Activator.spec_type):
+class PoolSpec(PoolScheduler.spec_type):
     kind: Literal["half-pool"] = "half-pool"
 
 

@@ -7,18 +7,18 @@ from sim.core.kernel import BOUNDARY_TOLERANCE_S, Order, instant
 from sim.core.ports import Activation, PoolContext, PoolEvent, ProcessPort
 from sim.core.registry import family
 from sim.core.request import PoolError
-from sim.pool.belief import Belief, Swap
 from sim.pool.decision import Decision, Verdict
 from sim.pool.loading import LoadPlans
+from sim.pool.observed_state import ObservedState, Swap
 from sim.pool.reclaim import ReclaimClock
-from sim.pool.rounds import Rounds
+from sim.pool.rounds import WakeLoop
 from sim.pool.slot import Slot, SlotTiming
 from sim.pool.spec import ExclusiveSlot, ModelPool
 from sim.pool.swaps import SwapBound, Swaps
 
 
 @family(ModelPool)
-class Activator:
+class PoolScheduler:
     """A pool of kind ``model-pool``; a ``sim.core.ports.PoolPort``.
 
     ``decision`` makes what other kinds of one slot decide by.
@@ -29,7 +29,7 @@ class Activator:
         name: str,
         spec: ExclusiveSlot,
         context: PoolContext,
-        decision: Callable[[Belief], Decision] | None = None,
+        decision: Callable[[ObservedState], Decision] | None = None,
     ) -> None:
         self._name = name
         self._spec = spec
@@ -40,7 +40,7 @@ class Activator:
         self._hold_s = context.header_timeout_s if budget_s is None else budget_s
         self._plans = LoadPlans(name, spec.members, context)
         self._slot = self._make_slot(spec, context)
-        self._belief = Belief(name, context.kernel, context.events, spec.members)
+        self._belief = ObservedState(name, context.kernel, context.events, spec.members)
         decide = partial(Decision, spec) if decision is None else decision
         self._decision = decide(self._belief)
         self._swaps = self._make_swaps(name, spec, context)
@@ -50,7 +50,7 @@ class Activator:
         )
         self._wake = context.streams.scalar(f"pool/{name}/wake")
         self._checked_s = 0.0  # when the belief was last compared with the slot
-        self._rounds = Rounds(self._belief.waits, self._act)
+        self._rounds = WakeLoop(self._belief.waits, self._act)
 
     def _make_slot(self, spec: ExclusiveSlot, context: PoolContext) -> Slot:
         always_idle = spec.idle_probe == "always-idle"

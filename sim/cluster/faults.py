@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from math import inf
 
-from sim.cluster.wiring import Plant
+from sim.cluster.wiring import Deployment
 from sim.core.kernel import Kernel, Order
 from sim.router.proxy import Proxy
 from sim.router.upstream import Upstream
@@ -20,7 +20,7 @@ from sim.scenario.events import (
 )
 
 
-class Incidents:
+class FaultInjector:
     """Schedules the events of a scenario; those of one instant happen in the order of the file.
 
     What happens to a backend that nothing leads to has no consequences. Of two
@@ -29,10 +29,10 @@ class Incidents:
     """
 
     def __init__(
-        self, built: Plant, ways: dict[str, Upstream], proxy: Proxy, kernel: Kernel
+        self, built: Deployment, upstreams: dict[str, Upstream], proxy: Proxy, kernel: Kernel
     ) -> None:
         self._built = built
-        self._ways = ways
+        self._upstreams = upstreams
         self._proxy = proxy
         self._kernel = kernel
         self._errors: defaultdict[str, list[BackendErrors]] = defaultdict(list)  # under way
@@ -43,7 +43,7 @@ class Incidents:
     def schedule(self, events: Iterable[Event]) -> None:
         """Called once, at time 0."""
         for event in events:
-            if isinstance(event, ProxyRestart) or event.backend in self._ways:
+            if isinstance(event, ProxyRestart) or event.backend in self._upstreams:
                 self._waiting.append(event)
                 self._kernel.at_instant(event.at, Order.FAULT, partial(self._happen, event))
 
@@ -80,7 +80,7 @@ class Incidents:
         elif isinstance(event, ProxyRestart):
             self._proxy.restart()
         elif isinstance(event, LoadFailure):
-            pool = self._ways[event.backend].pool
+            pool = self._upstreams[event.backend].pool
             assert pool is not None
             after_s = inf if event.after is None else event.after
             pool.fail_loads(event.backend, after_s, event.loads or MAX_LOADS)
@@ -99,13 +99,16 @@ class Incidents:
 
     def _answer(self, backend: str) -> None:
         errors = self._errors[backend]
-        self._ways[backend].fault_http_status = errors[-1].http_status if errors else None
+        self._upstreams[backend].fault_http_status = errors[-1].http_status if errors else None
 
     def _lose(self, event: PodLost) -> None:
-        way, replica = self._ways[event.backend], self._built.replicas[event.backend][event.replica]
+        upstream, replica = (
+            self._upstreams[event.backend],
+            self._built.replicas[event.backend][event.replica],
+        )
         replica.stop()
-        if way.pool is not None:
-            way.pool.lost(event.backend)
+        if upstream.pool is not None:
+            upstream.pool.lost(event.backend)
             return
         self._losses[event.backend, event.replica] += 1
         self._set_up(event, up=False)
@@ -120,9 +123,12 @@ class Incidents:
             self._set_up(event, up=True)
 
     def _set_up(self, event: PodLost, up: bool) -> None:
-        way, replica = self._ways[event.backend], self._built.replicas[event.backend][event.replica]
+        upstream, replica = (
+            self._upstreams[event.backend],
+            self._built.replicas[event.backend][event.replica],
+        )
         for process in replica.processes:
-            way.set_up(way.pods.index(process), up)
+            upstream.set_up(upstream.pods.index(process), up)
         if event.restarts_proxy:
             self._proxy.restart()
 

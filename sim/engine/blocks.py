@@ -2,14 +2,17 @@
 
 A chunk of a prompt is written when it is scheduled. What decoding sequences
 generate is written when somebody may look for it, or when they stop.
+
+PrefillTracker in prefill: what each chunk of one leaves in the cache, in counts and in its step.
 """
 
-from sim.core.content import Node, path
-from sim.core.kvcache import ExtentStore
-from sim.engine.batch import Batch, Sequence
+from sim.core.content import Node, Segment, path
+from sim.core.kvcache import KVCache
+from sim.engine.batch import Batch, RunningRequest
+from sim.engine.scheduling import SchedulerOutput
 
 
-class Answers:
+class DecodeBlocks:
     """The decoding sequences by the node on which they write.
 
     ``writers`` has an entry for each node on which somebody is generating.
@@ -17,19 +20,19 @@ class Answers:
     yet: one with async scheduling. Blocks that they fill cannot be found.
     """
 
-    def __init__(self, store: ExtentStore, batch: Batch, caching: bool, unknown: int) -> None:
+    def __init__(self, store: KVCache, batch: Batch, caching: bool, unknown: int) -> None:
         self._store = store
         self._batch = batch
         self._caching = caching
         self._unknown = unknown
-        self.writers: dict[Node, list[Sequence]] = {}
+        self.writers: dict[Node, list[RunningRequest]] = {}
 
-    def start(self, sequence: Sequence) -> None:
+    def start(self, sequence: RunningRequest) -> None:
         """``sequence`` decodes from the next step on."""
         self._batch.join(sequence)
         self.writers.setdefault(sequence.answer, []).append(sequence)
 
-    def stop(self, sequence: Sequence) -> None:
+    def stop(self, sequence: RunningRequest) -> None:
         """``sequence`` decodes no more; what it has generated can be found."""
         if sequence.decoding:
             self._batch.leave(sequence)
@@ -40,7 +43,7 @@ class Answers:
             if not writers:
                 del self.writers[sequence.answer]
 
-    def complete(self, sequence: Sequence) -> None:
+    def complete(self, sequence: RunningRequest) -> None:
         """All that ``sequence``, which has stopped, has generated is known."""
         self.catch_up(sequence.answer, ahead=0)
         self.write(sequence, sequence.computed)
@@ -74,7 +77,7 @@ class Answers:
         computed = [writer.computed + batch.steps - writer.joined for writer in self.writers[node]]
         return max(computed) - self._unknown
 
-    def write(self, sequence: Sequence, computed: int, unknown: int = 0) -> None:
+    def write(self, sequence: RunningRequest, computed: int, unknown: int = 0) -> None:
         """Put the full blocks of the first ``computed`` tokens of ``sequence`` into the cache.
 
         The text of the last ``unknown`` of them is not known yet.
@@ -88,3 +91,59 @@ class Answers:
             if computed > sequence.target:
                 route = path(sequence.answer, computed)
             self._store.extend(holding, route, content)
+
+
+class PrefillTracker:
+    """The running sequences that have computed a part of their prompt only: ``prefilling``.
+
+    ``due`` are the states to be kept that the last step has computed, each as
+    the path that leads to it and its length in blocks; one takes ``state_blocks``.
+    """
+
+    def __init__(self, store: KVCache, answers: DecodeBlocks, state_blocks: int) -> None:
+        self.prefilling: list[RunningRequest] = []
+        self.due: list[tuple[list[Segment], int]] = []
+        self.recomputed_tokens = 0
+        self._store = store
+        self._block_size = store.block_size
+        self._answers = answers
+        self._state_blocks = state_blocks
+
+    def compute(self, sequence: RunningRequest, chunk: int, step: SchedulerOutput) -> None:
+        """Compute the next chunk of a prompt in ``step``; its blocks are known to be free."""
+        start = sequence.computed
+        end = start + chunk
+        blocks = -(-end // self._block_size)
+        holding = sequence.holding
+        self._store.allocate(blocks - holding.blocks)
+        holding.blocks = blocks
+        attempt = sequence.attempt
+        repeated = max(0, min(end, sequence.high_water) - start)
+        attempt.recomputed_tokens += repeated
+        self.recomputed_tokens += repeated
+        fresh_from = start + repeated
+        attempt.computed_tokens += max(0, min(end, sequence.prompt_tokens) - fresh_from)
+        sequence.computed = end
+        self._answers.write(sequence, end)
+        step.prefill_tokens += chunk
+        step.chunks += ((sequence, chunk),)
+        step.starts += (start,)
+        step.pairs += chunk * (start + chunk / 2)
+        if end == sequence.target:
+            step.filled += (sequence,)
+            self.leave(sequence)
+        elif sequence not in self.prefilling:
+            self.prefilling.append(sequence)
+        if end in sequence.stops:
+            self.due.append((sequence.route, end // self._block_size))
+
+    def keep_states(self) -> None:
+        """The last step is over: what is due of it can be found."""
+        for route, blocks in self.due:
+            self._store.checkpoint(route, blocks, self._state_blocks)
+        self.due.clear()
+
+    def leave(self, sequence: RunningRequest) -> None:
+        """``sequence`` is in prefill no more, if it was."""
+        if sequence in self.prefilling:
+            self.prefilling.remove(sequence)

@@ -1,16 +1,67 @@
-"""Admission to the running set: what a waiting request finds in the cache, and whether it fits."""
+"""Scheduling policies: who of the waiting goes first, and who of the running is preempted.
+
+Admission to the running set: what a waiting request finds in the cache, and whether it fits.
+"""
+
+from bisect import insort
+from collections import deque
 
 from sim.core.content import Prompt, Segment
-from sim.core.kvcache import ExtentStore
-from sim.engine.answers import Answers
-from sim.engine.batch import Sequence
+from sim.core.kvcache import KVCache
+from sim.engine.batch import RunningRequest
+from sim.engine.blocks import DecodeBlocks
 from sim.engine.spec import Vllm
 
 
-class Gate:
+class FCFSRequestQueue(deque[RunningRequest]):
+    """``fcfs``: in order of arrival; the last admitted is preempted, and goes to the head."""
+
+    def put(self, sequence: RunningRequest) -> None:
+        """A new request."""
+        self.append(sequence)
+
+    def put_back(self, sequence: RunningRequest) -> None:
+        """A request that was preempted."""
+        self.appendleft(sequence)
+
+    def take(self) -> RunningRequest:
+        """Remove and return the head."""
+        return self.popleft()
+
+    def victim(self, running: dict[RunningRequest, None]) -> RunningRequest:
+        """Who is preempted; ``running`` is in order of admission."""
+        return next(reversed(running))
+
+
+class PriorityRequestQueue(list[RunningRequest]):
+    """``priority``: by (priority, arrival), preempted ones too; the greatest is preempted."""
+
+    def put(self, sequence: RunningRequest) -> None:
+        """A new request."""
+        insort(self, sequence, key=urgency)
+
+    def put_back(self, sequence: RunningRequest) -> None:
+        """A request that was preempted."""
+        self.put(sequence)
+
+    def take(self) -> RunningRequest:
+        """Remove and return the head."""
+        return self.pop(0)
+
+    def victim(self, running: dict[RunningRequest, None]) -> RunningRequest:
+        """Who is preempted."""
+        return max(running, key=urgency)
+
+
+def urgency(sequence: RunningRequest) -> tuple[int, int]:
+    """Whoever has the least is served first; lower priorities are more urgent, as in vLLM."""
+    return sequence.priority, sequence.arrival
+
+
+class Admission:
     """The settings that decide on admissions and on the size of chunks."""
 
-    def __init__(self, engine: Vllm, store: ExtentStore, answers: Answers) -> None:
+    def __init__(self, engine: Vllm, store: KVCache, answers: DecodeBlocks) -> None:
         self._caching = engine.enable_prefix_caching
         self.keeps_states = self._caching and engine.prefix_retention == "prompt-tail"
         self._store = store
@@ -23,7 +74,7 @@ class Gate:
         self.may_need_less = self.keeps_states and not engine.reserve_full_prompt
 
     def admits(
-        self, sequence: Sequence, route: list[Segment], budget: int, beside_others: bool
+        self, sequence: RunningRequest, route: list[Segment], budget: int, beside_others: bool
     ) -> tuple[int, int]:
         """Cached leading blocks of a waiting request, and its first chunk if it may be admitted.
 
@@ -41,7 +92,7 @@ class Gate:
             needed += self._watermark_blocks
         return hit, chunk if needed <= self._store.free else 0
 
-    def _find(self, sequence: Sequence, route: list[Segment]) -> tuple[int, int]:
+    def _find(self, sequence: RunningRequest, route: list[Segment]) -> tuple[int, int]:
         """Cached leading blocks that a waiting request can use, those of them that nobody holds.
 
         The last known token is always computed. Where states are kept, what is
@@ -60,7 +111,7 @@ class Gate:
         sequence.stops = [stop * self._block_size for stop in stops]
         return self._store.lookup(route, hit)
 
-    def held_tokens(self, prompt: Prompt) -> int:
+    def cached_prefix_tokens(self, prompt: Prompt) -> int:
         """Leading tokens of ``prompt`` that ``_find`` would find now; writes nothing.
 
         What decoding requests have generated counts although nobody has put it
@@ -80,7 +131,7 @@ class Gate:
             shared = self._store.checkpoint_before(route, shared)
         return shared * self._block_size
 
-    def chunk(self, sequence: Sequence, budget: int) -> int:
+    def chunk(self, sequence: RunningRequest, budget: int) -> int:
         """Tokens of its prefill that a step with ``budget`` tokens left computes; 0: none.
 
         As long as states are to be kept, chunks end at block boundaries, and

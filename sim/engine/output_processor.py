@@ -1,18 +1,78 @@
-"""Who a pod works for: attempts from their submission to their end, and what they are told."""
+"""What a pod takes on: limits on lengths and on how much may be there at once.
+
+Who a pod works for: attempts from their submission to their end, and what they are told.
+"""
 
 from collections.abc import Collection
 
 from sim.core.request import Attempt, HttpStatus, Reason, Status
-from sim.engine.batch import Sequence
-from sim.engine.intake import Intake
+from sim.engine.batch import RunningRequest
 
 
-class Clients:
+class RequestLimits:
+    """The checks of the API server, which counts until clients are served or gone.
+
+    Lengths are tokens, of a prompt and of a prompt with its answer;
+    ``most_tokens`` are of the prompts of those that have no first token.
+    """
+
+    def __init__(
+        self,
+        longest_prompt: int,
+        longest_sequence: int,
+        most_requests: int | None = None,
+        most_tokens: int | None = None,
+    ) -> None:
+        self._longest_prompt = longest_prompt
+        self._longest_sequence = longest_sequence
+        self._most_requests = most_requests
+        self._most_tokens = most_tokens
+        self._requests = 0
+        self._unanswered_tokens = 0  # of the prompts of those without a first token
+
+    def refusal(self, prompt_tokens: int) -> tuple[int, str] | None:
+        """HTTP status and reason why a request is refused now; None when it is not.
+
+        A prompt that can never be served is told so first.
+        """
+        if prompt_tokens > self._longest_prompt:
+            return HttpStatus.BAD_REQUEST, Reason.PROMPT_TOO_LONG
+        return self.overflow()
+
+    def overflow(self) -> tuple[int, str] | None:
+        """The same of any request, whatever its prompt: whether as much is there as may be."""
+        requests, tokens = self._most_requests, self._most_tokens
+        if requests is not None and self._requests >= requests:
+            return HttpStatus.UNAVAILABLE, Reason.QUEUE_FULL
+        if tokens is not None and self._unanswered_tokens >= tokens:
+            return HttpStatus.UNAVAILABLE, Reason.QUEUE_FULL
+        return None
+
+    def take(self, prompt_tokens: int) -> int:
+        """A request is there; returns the most tokens of its answer, at least one.
+
+        An answer that would be longer ends there, with ``length``.
+        """
+        self._requests += 1
+        self._unanswered_tokens += prompt_tokens
+        return max(1, self._longest_sequence - prompt_tokens)
+
+    def answer(self, prompt_tokens: int) -> None:
+        """It has its first token."""
+        self._unanswered_tokens -= prompt_tokens
+
+    def leave(self, unanswered_tokens: int) -> None:
+        """It is over; its prompt counts here if it never had a token."""
+        self._requests -= 1
+        self._unanswered_tokens -= unanswered_tokens
+
+
+class OutputProcessor:
     """The attempts that have been taken on and are not over, in the order of submission."""
 
-    def __init__(self, intake: Intake) -> None:
+    def __init__(self, intake: RequestLimits) -> None:
         self._intake = intake
-        self._sequences: dict[Attempt, Sequence] = {}
+        self._sequences: dict[Attempt, RunningRequest] = {}
         self._broken: list[Attempt] = []
 
     def __len__(self) -> int:
@@ -34,22 +94,22 @@ class Clients:
             attempt.end(Status.REJECTED, now_s, *refusal)
         return refusal is not None
 
-    def add(self, sequence: Sequence) -> None:
+    def add(self, sequence: RunningRequest) -> None:
         """It is in the engine."""
         self._sequences[sequence.attempt] = sequence
 
-    def sequence(self, attempt: Attempt) -> Sequence:
+    def sequence(self, attempt: Attempt) -> RunningRequest:
         """What the engine knows ``attempt`` as."""
         return self._sequences[attempt]
 
-    def remove(self, attempt: Attempt) -> Sequence:
+    def remove(self, attempt: Attempt) -> RunningRequest:
         """``attempt`` is over, with or without a first token."""
         sequence = self._sequences.pop(attempt)
         unanswered = attempt.first_token_s is None
         self._intake.leave(sequence.prompt_tokens if unanswered else 0)
         return sequence
 
-    def answer(self, sequence: Sequence, now_s: float) -> None:
+    def answer(self, sequence: RunningRequest, now_s: float) -> None:
         """The step that completed its prefill gives ``sequence`` a token."""
         attempt = sequence.attempt
         if not sequence.cancelled and attempt.first_token_s is None:
@@ -57,7 +117,7 @@ class Clients:
             attempt.first_token_s = now_s
             attempt.listener.first_token(attempt)
 
-    def complete(self, sequence: Sequence, now_s: float) -> None:
+    def complete(self, sequence: RunningRequest, now_s: float) -> None:
         """``sequence`` has its last token."""
         attempt = sequence.attempt
         self.remove(attempt)
@@ -65,14 +125,14 @@ class Clients:
         reason = Reason.LENGTH if sequence.truncated else None
         attempt.end(Status.COMPLETED, now_s, HttpStatus.OK, reason)
 
-    def fail(self, sequence: Sequence, now_s: float) -> None:
+    def fail(self, sequence: RunningRequest, now_s: float) -> None:
         """``sequence`` has broken off for want of KV."""
         attempt = sequence.attempt
         self.remove(attempt)
         attempt.emitted_tokens = sequence.emitted
         attempt.end(Status.FAILED, now_s, HttpStatus.SERVER_ERROR, Reason.CONTEXT_EXCEEDED)
 
-    def lose(self, inside: Collection[Sequence]) -> list[Sequence]:
+    def lose(self, inside: Collection[RunningRequest]) -> list[RunningRequest]:
         """The engine has ended with ``inside`` in it; returns those of them who are clients.
 
         Others have ended by themselves at this instant, and are about to be told.

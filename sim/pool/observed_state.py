@@ -24,7 +24,7 @@ class Swap:
     bound_s: float = inf
 
 
-class Belief(Attempts):
+class ObservedState(Attempts):
     """Who is resident and which swap runs, beside who waits and who is in flight.
 
     ``unclaimed`` is a load that the machine does of itself: a swap that a

@@ -15,7 +15,7 @@ from sim.core.ports import PodObserver, PodPort, PodTotals, Published, peek
 from sim.core.request import Attempt, Reason
 
 
-class Replica:
+class ReplicaLifecycle:
     """The life that its processes share; down until it is loaded or started.
 
     ``build`` makes the engines of one life, one for each process, behind
@@ -26,7 +26,7 @@ class Replica:
         self._build = build
         self._kernel = kernel
         self._engines = tuple(build())  # of the next life, if there are any yet
-        self.processes = tuple(Process(engine.name, self, kernel) for engine in self._engines)
+        self.processes = tuple(RankProcess(engine.name, self, kernel) for engine in self._engines)
         self.ready = False
         self._lives: list[tuple[float, float]] = []  # of what is over
         self._loading = False
@@ -87,10 +87,10 @@ class Replica:
         return ", ".join(process.name for process in self.processes)
 
 
-class Process:
+class RankProcess:
     """One rank of a replica, or all of it: a pod for the router, a process for pool and faults."""
 
-    def __init__(self, name: str, replica: Replica, kernel: Kernel) -> None:
+    def __init__(self, name: str, replica: ReplicaLifecycle, kernel: Kernel) -> None:
         self.name = name
         self._replica = replica
         self._kernel = kernel
@@ -176,7 +176,7 @@ class Process:
         if self._engine is not None:
             self._engine.report()
 
-    def held_tokens(self, prompt: Prompt) -> int | None:
+    def cached_prefix_tokens(self, prompt: Prompt) -> int | None:
         """Leading tokens of ``prompt`` that the cache of its engine holds; none without one."""
         return 0 if self._engine is None else peek(self._engine, prompt)
 
