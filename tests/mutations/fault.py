@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Fault:
-    """``old`` in ``function`` (``module:Class.method``) becomes ``new``; ``tests`` should then fail.
+    """In ``function``, a ``module:Class.method``, ``old`` becomes ``new``; ``tests`` then fail.
 
     Code is compared by its syntax tree, so that layout and place do not matter.
     """
