@@ -19,7 +19,7 @@ from sim.results.wording import (
 )
 
 if TYPE_CHECKING:
-    from sim.comparison.verdict import Judged
+    from sim.comparison.sides import Judged
     from sim.results.result import RunResult
 
 LEAST_SEEDS: Final = 2

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.comparison.pairing import paired
-from sim.comparison.sides import Figures, Side
-from sim.comparison.verdict import SEVERITY, Unpaired, Verdict
+from sim.comparison.sides import SEVERITY, Figures, Side, Unpaired, Verdict
 from sim.results import arrow
 from sim.results.arrow import Integers, Table
 from sim.results.tables import DECLARED, Tables

@@ -6,7 +6,7 @@ from typing import Any, Final
 from sim.comparison.exact import Cell, ExactComparison, ExactRun
 from sim.comparison.judging import ONE_SEED, ROUNDING, TWO_ALIKE
 from sim.comparison.pairing import called
-from sim.comparison.verdict import Comparison, Judged, Verdict
+from sim.comparison.sides import Comparison, Judged, Verdict
 
 SHOWN: Final[dict[Verdict, str]] = {"incomparable": "not comparable"}
 """Verdicts that a reader sees under another name."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sim.manifests.fields import Fields
-from sim.manifests.notes import NoteKind
-from sim.manifests.writing import Plain, seconds
+from sim.manifests.writing import NoteKind, Plain, seconds
 
 LOAD_AWARE: Final = "LoadAware"
 ROUND_ROBIN: Final = "RoundRobin"

@@ -1,12 +1,10 @@
 """What the objects of an import are to each other: who serves behind which name, and where."""
 
-from sim.manifests import hardware, pool, router, service
-from sim.manifests.engine import Engine, Given
-from sim.manifests.names import scenario_name
-from sim.manifests.notes import NoteKind
+from sim.manifests import engines, hardware, router, service
+from sim.manifests.engines import Engine, Given, Pool
 from sim.manifests.objects import MODEL, POOL, ROUTER, SERVICE, Object, Objects
-from sim.manifests.pool import Pool
 from sim.manifests.router import Backend, Router, Rule
+from sim.manifests.writing import NoteKind, scenario_name
 from sim.scenario.nodes import Place
 
 
@@ -43,7 +41,7 @@ class Fleet:
     def _read_pools(self) -> list[Pool]:
         taken: dict[str, Object] = {}
         found = self._objects.found[POOL]
-        return [pool.members(manifest, self._objects, taken) for manifest in found]
+        return [engines.members(manifest, self._objects, taken) for manifest in found]
 
     def _read_router(self) -> Router:
         routers = self._objects.found[ROUTER]

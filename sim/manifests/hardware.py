@@ -7,8 +7,8 @@ from typing import Final
 
 from sim.hardware import catalog
 from sim.hardware.gpu import GIB
-from sim.manifests import names
-from sim.manifests.engine import Engine, Given, Setting, WithoutGpu
+from sim.manifests import writing
+from sim.manifests.engines import Engine, Given, Setting, WithoutGpu
 from sim.manifests.objects import MODEL, Object
 
 MAX_GPUS: Final = 64
@@ -175,7 +175,7 @@ def _smallest(engine: Engine) -> str:
 
 def _from_labels(labels: dict[str, str]) -> Setting | None:
     for origin, text in labels.items():
-        known = names.gpu_named(text)
+        known = writing.gpu_named(text)
         if known is not None:
             return Setting(known, f"{origin}: {text}")
     return None

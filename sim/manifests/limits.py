@@ -5,8 +5,7 @@ from typing import Final
 
 from sim.core.suggest import suggestion
 from sim.manifests.fields import Fields
-from sim.manifests.notes import NoteKind
-from sim.manifests.writing import Block
+from sim.manifests.writing import Block, NoteKind
 from sim.scenario.routing import CLASSIFICATION_HEADER
 
 BUDGET_SCOPES: Final = ("router", "rule", "team")

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from sim.core.errors import ScenarioError
 from sim.core.suggest import nearest, suggestion
 from sim.manifests.fields import TYPO, Fields
-from sim.manifests.notes import NoteKind, Notes
+from sim.manifests.writing import NoteKind, Notes
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, Sequence, at, plain, text_of
 from sim.scenario.yamltext import parse_documents
 

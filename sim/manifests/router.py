@@ -7,9 +7,8 @@ from sim.core.suggest import suggestion
 from sim.manifests import balancing, limits
 from sim.manifests.balancing import Placement
 from sim.manifests.fields import Fields
-from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
-from sim.manifests.writing import Block, Plain, seconds
+from sim.manifests.writing import Block, NoteKind, Plain, seconds
 
 COMPLEXITIES: Final = ("simple", "moderate", "complex")
 ACTIVATIONS: Final = ("Wait", "IfIdle")

@@ -10,11 +10,10 @@ from sim.core.request import PoolError
 from sim.pool.decision import Decision, Verdict
 from sim.pool.loading import LoadPlans
 from sim.pool.observed_state import ObservedState, Swap
-from sim.pool.reclaim import ReclaimClock
-from sim.pool.rounds import WakeLoop
 from sim.pool.slot import Slot, SlotTiming
 from sim.pool.spec import ExclusiveSlot, ModelPool
-from sim.pool.swaps import SwapBound, Swaps
+from sim.pool.swaps import ReclaimClock, SwapBound, Swaps
+from sim.pool.wake_loop import WakeLoop
 
 
 @family(ModelPool)

@@ -11,8 +11,7 @@ from typing import Literal, TypeAlias
 
 from sim.core.kernel import Kernel, Order
 from sim.core.ports import PoolEvent, ProcessPort
-from sim.pool.drain import Drain
-from sim.pool.loading import Loading, LoadPlans
+from sim.pool.loading import Drain, Loading, LoadPlans
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sim.core.fields import (
     whole,
 )
 from sim.core.rules import Problem, rule
-from sim.hardware.swaptimes import SwapTimes
+from sim.hardware.loading import SwapTimes
 from sim.scenario.pool import Pool, RouterSide
 
 COLD: Final = "cold"

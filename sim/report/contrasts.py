@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sim.comparison.paired import compare
-from sim.comparison.sides import Side, stored_side
-from sim.comparison.verdict import Judged
+from sim.comparison.sides import Judged, Side, stored_side
 from sim.comparison.wording import change, interval, remark, told
 from sim.report.selection import Study
 from sim.results.shown import Row

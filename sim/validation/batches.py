@@ -12,8 +12,8 @@ from typing import Final, TypeAlias, cast
 
 from sim.engine.steptime import StepTime
 from sim.hardware.catalog import gpus, models
-from sim.hardware.dtypes import WeightDtype
-from sim.hardware.roofline import Machine, derive
+from sim.hardware.gpu import WeightDtype
+from sim.hardware.step_times import Machine, derive
 from sim.validation.figures import Figure, Table
 
 MICRO_BATCH: Final = 512

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from sim.execution.runner import run_set
-from sim.hardware.dtypes import KvDtype, WeightDtype
+from sim.hardware.gpu import KvDtype, WeightDtype
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.scenario.load import ScenarioSet, load_dict

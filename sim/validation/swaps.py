@@ -1,6 +1,6 @@
 """Times to load and unload models that others have measured, beside ``swap_times``.
 
-The constants of ``sim.hardware.swap`` are chosen by these timings, most of them
+The constants of ``sim.hardware.loading`` are chosen by these timings, most of them
 by one machine's: agreement says that few constants do for models of 1 GB to
 236 GB, not that they hold elsewhere. Disks are those that nobody named, so the
 default is what stands against them.
@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from sim.engine.spec import Vllm
 from sim.hardware.catalog import gpus
 from sim.hardware.engine import StepTime
-from sim.hardware.swap import Member, Method, Swap
-from sim.hardware.swaptimes import LINK_REACHED, SwapTimes, swap_times
+from sim.hardware.loading import LINK_REACHED, Member, Method, Swap, SwapTimes, swap_times
 from sim.validation.figures import Figure, Table
 
 SMALL_GB: Final = 10.0

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sim.comparison.sides import Figures, Side
-from sim.comparison.verdict import Comparison, Judged
+from sim.comparison.sides import Comparison, Figures, Judged, Side
 
 Summary = Mapping[str, Any]
 

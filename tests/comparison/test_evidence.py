@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from sim.comparison.evidence import MOST_SEEDS, Evidence, holm_levels
+from sim.comparison.judging import MOST_SEEDS, Evidence, holm_levels
 
 DIFFERENCES = [0.3, -0.1, 0.4, 0.2, 0.05, 0.6]
 

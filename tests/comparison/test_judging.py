@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from sim.comparison.paired import compare
-from sim.comparison.verdict import Judged
+from sim.comparison.sides import Judged
 from tests.comparison.harness import base, each_seed, only, seeds, side
 
 NOISE = [0.0, 0.01, -0.01, 0.02, -0.02]

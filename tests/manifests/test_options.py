@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.manifests import unmodelled
+from sim.manifests import fields as unmodelled
 from sim.manifests.options import (
     LLAMACPP,
     MODEL_FLAGS,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from sim.engine.steptime import StepTime
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 from sim.validation import closed_loops
 from sim.validation.closed_loops import Group, Loop, compare, groups, loops, scenario
 from sim.validation.figures import Table

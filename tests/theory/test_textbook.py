@@ -12,8 +12,8 @@ from sim.engine.steptime import StepTime
 from sim.router.placement.load import PowerOfTwo
 from sim.router.placement.ring import BoundedRing
 from sim.scenario.load import load, load_text
-from sim.validation.rows import Row
-from sim.validation.textbook import COMPARISONS, compare, validate_theory
+from sim.validation.case import Row
+from sim.validation.queues import COMPARISONS, compare, validate_theory
 
 FOLDER = Path(__file__).parents[2] / "scenarios/theory"
 PATHWISE = {

@@ -13,12 +13,11 @@ from functools import partial
 from sim.core.ports import Activation, PoolContext, PoolEvent
 from sim.core.registry import family
 from sim.core.request import PoolError
-from sim.pool.attempts import Attempts
-from sim.pool.idleness import Idleness
-from sim.pool.llamaswap_spec import LlamaSwapPool
+from sim.desk.llama_swap_spec import LlamaSwapPool
+from sim.desk.runner import Callbacks, Idleness, State, runners
 from sim.pool.loading import LoadPlans
-from sim.pool.rounds import WakeLoop
-from sim.pool.runner import Callbacks, State, runners
+from sim.pool.observed_state import Attempts
+from sim.pool.wake_loop import WakeLoop
 
 
 @dataclass(slots=True, eq=False)
