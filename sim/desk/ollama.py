@@ -6,7 +6,7 @@ Those that come for a model that is loaded, or being loaded, pass; the others
 queue, and the first of them is the only one that is looked at until its model
 is ready. So ``A B C B C`` is five loads where llama-swap needs three. If there
 is no room, one model is told to end as soon as it has nobody, and the next look
-comes when one has ended (policies, "Ollama scheduler"; ``server/sched.go``). A
+comes when one has ended (``server/sched.go``). A
 model that is loaded with another context than a request asks for must end for
 it, too, and is loaded again (``needsReload``).
 Nothing bounds how long somebody is held: that is up to clients.

@@ -1,4 +1,4 @@
-"""What follows for an attempt from what the proxy believes: router and pools, 6, "Decision"."""
+"""What follows for an attempt from what the proxy believes of its pool."""
 
 from enum import Enum, auto
 

@@ -14,7 +14,7 @@ from sim.hardware.loading import Member
 
 
 class Drain:
-    """Calls ``drained`` once the process is idle or gone, at an idle probe; router and pools, 6.
+    """Calls ``drained`` once the process is idle or gone, at an idle probe.
 
     The first probe is at the instant of its making, the next ones every
     ``interval_s`` while somebody is there. With an interval of 0 the end is

@@ -1,4 +1,4 @@
-"""The settings of a pool of kind ``model-pool`` (router and pools, 6).
+"""The settings of a pool of kind ``model-pool``.
 
 The defaults are LLMKube's, where it has such a setting, else what it does without one.
 """

@@ -1,4 +1,4 @@
-"""When the default comes back: router and pools, 6, "reclaim".
+"""When the default member comes back.
 
 Swaps as the proxy sees them: started, joined, dropped and ended, each with its row.
 """

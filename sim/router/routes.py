@@ -1,4 +1,4 @@
-"""Which rule takes a request, and which backends it may go to (router and pools, 5)."""
+"""Which rule takes a request, and which backends it may go to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
