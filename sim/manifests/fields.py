@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from sim.core.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.core.suggest import nearest, suggestion
-from sim.manifests.writing import NoteKind, Notes
+from sim.manifests.writing import ImportNotes, NoteKind
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, is_null, plain
 from sim.scenario.nodes import Sequence as SequenceNode
 
@@ -195,7 +195,7 @@ class Fields:
     ``null``, or wrong; what is wrong is a fault of its place.
     """
 
-    def __init__(self, node: Mapping, path: Path, notes: Notes) -> None:
+    def __init__(self, node: Mapping, path: Path, notes: ImportNotes) -> None:
         self.node = node
         self.path = path
         self.notes = notes

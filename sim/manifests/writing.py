@@ -49,7 +49,7 @@ class Note:
 
 
 @dataclass
-class Notes:
+class ImportNotes:
     """Collects notes, and the faults that make an import impossible, in any order."""
 
     found: list[Note] = field(default_factory=list)
@@ -189,17 +189,17 @@ class Entry:
     """A key, its value, and why it has this value."""
 
     key: str
-    value: "Plain | Block | list[Block]"
+    value: "Plain | YamlBlock | list[YamlBlock]"
     why: str = ""
 
 
 @dataclass
-class Block:
+class YamlBlock:
     """A mapping with comments."""
 
     entries: list[Entry | Remark] = field(default_factory=list)
 
-    def add(self, key: str, value: "Plain | Block | list[Block]", why: str = "") -> None:
+    def add(self, key: str, value: "Plain | YamlBlock | list[YamlBlock]", why: str = "") -> None:
         """One more key, at the end."""
         self.entries.append(Entry(key, value, why))
 
@@ -213,7 +213,7 @@ class Block:
         return not any(isinstance(each, Entry) for each in self.entries)
 
 
-def document(block: Block) -> str:
+def document(block: YamlBlock) -> str:
     """The text of a whole file; its blocks of several lines stand apart."""
     lines: list[str] = []
     for each in block.entries:
@@ -228,11 +228,11 @@ def _lines(each: Entry | Remark, indent: str) -> list[str]:
     if isinstance(each, Remark):
         return _comment(each.text, indent)
     key, value = _flow(each.key), each.value
-    if isinstance(value, Block):
+    if isinstance(value, YamlBlock):
         head = f"{indent}{key}: {{}}" if value.empty else f"{indent}{key}:"
         below = [line for entry in value.entries for line in _lines(entry, indent + _INDENT)]
         return [*_comment(each.why, indent), head, *below]
-    if isinstance(value, list) and value and all(isinstance(item, Block) for item in value):
+    if isinstance(value, list) and value and all(isinstance(item, YamlBlock) for item in value):
         items = [line for item in value for line in _item(item, indent + _INDENT)]
         return [*_comment(each.why, indent), f"{indent}{key}:", *items]
     line = f"{indent}{key}: {_flow(value)}"
@@ -244,7 +244,7 @@ def _lines(each: Entry | Remark, indent: str) -> list[str]:
     return [commented] if len(commented) <= WIDTH else [*_comment(each.why, indent), line]
 
 
-def _item(block: Block, indent: str) -> list[str]:
+def _item(block: YamlBlock, indent: str) -> list[str]:
     """A mapping in a list: the hyphen stands before its first key."""
     lines = [line for entry in block.entries for line in _lines(entry, indent + _INDENT)]
     first = next(index for index, line in enumerate(lines) if not line.lstrip().startswith("#"))

@@ -21,7 +21,7 @@ from sim.hardware.loading import Member
 from sim.pool.decision import Decision
 from sim.pool.observed_state import ObservedState
 from sim.pool.scheduler import PoolScheduler
-from sim.pool.spec import ExclusiveSlot
+from sim.pool.spec import ExclusivePool
 from sim.scenario.pool import Priority
 
 MAX_SERVED: Final = 1_000_000
@@ -37,7 +37,7 @@ class FairMember(Member):
     )
 
 
-class FairPool(ExclusiveSlot):
+class FairPool(ExclusivePool):
     """A model pool whose members have priorities, and a time or a share before they must leave."""
 
     kind: Literal["fair"]
