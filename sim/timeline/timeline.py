@@ -12,12 +12,15 @@ from sim.results.result import RunResult
 from sim.results.unfinished import make_beside, make_file, write_whole
 from sim.scenario.schema import Scenario, Window
 from sim.timeline.chrome_trace import Trace
-from sim.timeline.excerpt import MOST_EVENTS, Excerpt, StepLog, shown
+from sim.timeline.excerpt import Excerpt, StepLog, shown
 from sim.timeline.requests import Requests, draw_attempts, draw_placements, draw_turns
 from sim.timeline.tracks import RequestWork, draw_polls, draw_pools, draw_steps, swap_elsewhere_s
 
 DEFAULT_S: Final = 60.0
 US_PER_S: Final = 1e6
+
+MOST_EVENTS: Final = 100_000
+"""About 20 MB, which viewers open in a second or two."""
 
 
 @dataclass(frozen=True)
