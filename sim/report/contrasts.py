@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sim.comparison.paired import compare
-from sim.comparison.sides import Side, stored_side
-from sim.comparison.verdict import Judged
+from sim.comparison.sides import MetricVerdict, Side, stored_side
 from sim.comparison.wording import change, interval, remark, told
 from sim.report.selection import Study
 from sim.results.shown import Row
@@ -58,9 +57,9 @@ class Judge:
 
     study: Study
     _sides: dict[str, Side] = field(default_factory=dict)
-    _judged: dict[tuple[str, str], Mapping[str, Judged]] = field(default_factory=dict)
+    _judged: dict[tuple[str, str], Mapping[str, MetricVerdict]] = field(default_factory=dict)
 
-    def judged(self, base: str, new: str) -> Mapping[str, Judged]:
+    def judged(self, base: str, new: str) -> Mapping[str, MetricVerdict]:
         """Every metric of ``new`` against ``base``, by key."""
         if (base, new) not in self._judged:
             found = compare(self._side(base), self._side(new))
@@ -98,7 +97,9 @@ def _beside(judge: Judge, first: str, names: Sequence[str], rows: Sequence[Row])
     )
 
 
-def _rows(columns: Sequence[Mapping[str, Judged]], rows: Sequence[Row]) -> Iterator[Contrast]:
+def _rows(
+    columns: Sequence[Mapping[str, MetricVerdict]], rows: Sequence[Row]
+) -> Iterator[Contrast]:
     """The primary metrics, those of a workload or a pool below its heading."""
     heading = ""
     for row in rows:
@@ -115,7 +116,7 @@ def _rows(columns: Sequence[Mapping[str, Judged]], rows: Sequence[Row]) -> Itera
             )
 
 
-def _verdict(judged: Judged | None) -> Verdict | None:
+def _verdict(judged: MetricVerdict | None) -> Verdict | None:
     if judged is None:
         return None
     said = f"{change(judged)} {interval(judged)}".strip().replace("-", "\N{MINUS SIGN}")

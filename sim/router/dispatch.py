@@ -1,6 +1,6 @@
 """One try of a client on its way through the backends of a rule.
 
-What the router tells a client when no backend of a rule has served (router and pools, 6).
+What the router tells a client when no backend of a rule has served.
 
 How long the proxy waits for first tokens.
 """

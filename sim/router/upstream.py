@@ -1,4 +1,4 @@
-"""Which pods of a backend may be chosen (router and pools, 5).
+"""Which pods of a backend may be chosen.
 
 A backend as a proxy knows it: its pods, what it has sent them, whom it avoids.
 """

@@ -18,9 +18,9 @@ from sim.core.fields import (
 )
 from sim.core.rules import Problem, known, rule
 from sim.hardware.engine import Engine
-from sim.hardware.footprint import resident_bytes
 from sim.hardware.gpu import gib
-from sim.hardware.swap import Member
+from sim.hardware.loading import Member
+from sim.hardware.memory import resident_bytes
 from sim.scenario.pool import Pool, strangers
 
 MAX_REQUESTS: Final = 1_000_000

@@ -2,7 +2,7 @@
 
 So ``A B C A B C`` becomes ``A A B B C C``. Nothing bounds how long the ones for
 another model are passed, how many are queued, or how long they are held: that
-is up to clients (policies, "llama-swap"; ``internal/router/scheduler/fifo.go``).
+is up to clients (``internal/router/scheduler/fifo.go``).
 How many there may be for one member is decided when a request comes: those who
 wait for it count as those in flight do (mostlygeek/llama-swap#889).
 """
@@ -13,12 +13,11 @@ from functools import partial
 from sim.core.ports import Activation, PoolContext, PoolEvent
 from sim.core.registry import family
 from sim.core.request import PoolError
-from sim.pool.attempts import Attempts
-from sim.pool.idleness import Idleness
-from sim.pool.llamaswap_spec import LlamaSwapPool
+from sim.desk.llama_swap_spec import LlamaSwapPool
+from sim.desk.runner import Callbacks, Idleness, State, runners
 from sim.pool.loading import LoadPlans
-from sim.pool.rounds import WakeLoop
-from sim.pool.runner import Callbacks, State, runners
+from sim.pool.observed_state import Attempts
+from sim.pool.wake_loop import WakeLoop
 
 
 @dataclass(slots=True, eq=False)

@@ -1,28 +1,111 @@
-"""Ollama's scheduler: several models in one memory, one decision to load at a time.
+"""The memory that members share, and when what one has left is seen to be free again.
+
+Ollama's scheduler: several models in one memory, one decision to load at a time.
 
 Those that come for a model that is loaded, or being loaded, pass; the others
 queue, and the first of them is the only one that is looked at until its model
 is ready. So ``A B C B C`` is five loads where llama-swap needs three. If there
 is no room, one model is told to end as soon as it has nobody, and the next look
-comes when one has ended (policies, "Ollama scheduler"; ``server/sched.go``). A
+comes when one has ended (``server/sched.go``). A
 model that is loaded with another context than a request asks for must end for
 it, too, and is loaded again (``needsReload``).
 Nothing bounds how long somebody is held: that is up to clients.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import ceil, fsum, inf
+from typing import Final
 
+from sim.core.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
 from sim.core.ports import Activation, PoolContext, PoolEvent
 from sim.core.registry import family
 from sim.core.request import PoolError
-from sim.pool.attempts import Attempts
-from sim.pool.idleness import Idleness
+from sim.desk.ollama_spec import OllamaPool
+from sim.desk.runner import Callbacks, Idleness, State, runners
 from sim.pool.loading import LoadPlans
-from sim.pool.memory import Memory
-from sim.pool.ollama_spec import OllamaPool
-from sim.pool.rounds import WakeLoop
-from sim.pool.runner import Callbacks, State, runners
+from sim.pool.observed_state import Attempts
+from sim.pool.wake_loop import WakeLoop
+
+POLL_S: Final = 0.25
+"""How often Ollama looks whether memory is free again."""
+
+LIMIT_S: Final = 5.0
+"""How long Ollama waits for that; then it goes on as if it were."""
+
+MOST_PERCENT: Final = 80
+"""Share of what is free that a further model may need at most (``server/sched.go``, ``load``)."""
+
+
+class Memory:
+    """Who has how much of ``total_bytes``.
+
+    What a member has left is free ``recovery_s`` later. ``settled(member)`` is
+    called when that is seen, or is waited for no longer.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        total_bytes: float,
+        bytes_of: Mapping[str, float],
+        recovery_s: float,
+        settled: Callable[[str], None],
+    ) -> None:
+        self._kernel = kernel
+        self._total_bytes = total_bytes
+        self._bytes_of = bytes_of
+        self._recovery_s = recovery_s
+        self._settled = settled
+        self._taken: dict[int, float] = {}
+        self._leases: dict[str, int] = {}  # of members that are there
+        self._number = 0
+        self._settling: dict[str, int] = {}
+
+    @property
+    def taken_bytes(self) -> float:
+        """What is not free, whether somebody still has it or not."""
+        return fsum(self._taken.values())
+
+    @property
+    def settling(self) -> bool:
+        """Whether memory that somebody has left is still waited for."""
+        return bool(self._settling)
+
+    def fits(self, member: str) -> bool:
+        """Whether there is room for ``member`` beside others, with Ollama's headroom."""
+        free_bytes = self._total_bytes - self.taken_bytes
+        return self._bytes_of[member] * 100 <= free_bytes * MOST_PERCENT
+
+    def take(self, member: str) -> None:
+        """It is about to be loaded, or is there."""
+        self._number += 1
+        self._leases[member] = self._number
+        self._taken[self._number] = self._bytes_of[member]
+
+    def leave(self, member: str, since_s: float, at_once: bool = False) -> None:
+        """It is gone, and has been on its way out since ``since_s``; its memory may be free
+        ``at_once``.
+        """
+        lease, now_s = self._leases.pop(member), self._kernel.now_s
+        if at_once or self._recovery_s == 0:
+            del self._taken[lease]
+            self._settled(member)
+            return
+        free_s = instant(now_s + self._recovery_s)
+        polls = ceil((free_s - since_s - BOUNDARY_TOLERANCE_S) / POLL_S)
+        seen_s = since_s + min(polls * POLL_S, max(LIMIT_S, now_s - since_s))
+        self._settling[member] = lease
+        self._kernel.at_instant(free_s, Order.STEP_END, lambda: self._free(lease))
+        self._kernel.at_instant(seen_s, Order.READINESS, lambda: self._seen(member, lease))
+
+    def _free(self, lease: int) -> None:
+        del self._taken[lease]
+
+    def _seen(self, member: str, lease: int) -> None:
+        if self._settling.get(member) == lease:
+            del self._settling[member]
+            self._settled(member)
 
 
 @dataclass(slots=True, eq=False)
