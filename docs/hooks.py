@@ -22,9 +22,7 @@ Json = dict[str, Any]
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill in what is generated (called by mkdocs)."""
     del page
-    return GENERATED.sub(
-        lambda found: "\n".join(GENERATORS[found[1]](*found[2].split())), markdown
-    )
+    return GENERATED.sub(lambda found: "\n".join(GENERATORS[found[1]](*found[2].split())), markdown)
 
 
 def generator(make: Callable[..., Iterable[str]]) -> Callable[..., Iterable[str]]:
@@ -154,8 +152,8 @@ def _types(value: Json) -> Iterator[str]:
             yield f"`{value['const']}`"
     elif choices := value.get("anyOf") or value.get("oneOf"):
         texts = [each for choice in choices for each in _types(choice)]
-        measured = [each for each in texts if each in SUFFIXES.values()]
-        yield from (each for each in texts if each != "number" or measured in ([], ["number"]))
+        measured = {"duration", "bytes", "bytes per second"} & set(texts)
+        yield from (each for each in texts if each != "number" or not measured)
     elif value.get("type") == "string":
         pattern = value.get("pattern", "")
         yield next((word for suffix, word in SUFFIXES.items() if suffix in pattern), _text(pattern))
@@ -166,8 +164,10 @@ def _types(value: Json) -> Iterator[str]:
         yield _mapping(value)
     elif isinstance(value.get("type"), list):
         yield "mapping"
+    elif value.get("type") in ("integer", "number"):
+        yield "number"
     elif value.get("type") != "null":
-        yield "number" if value.get("type") == "integer" else str(value.get("type", "any"))
+        yield str(value.get("type", "any"))
 
 
 def _text(pattern: str) -> str:
@@ -180,7 +180,7 @@ def _mapping(value: Json) -> str:
     inner = [value["additionalProperties"]] if "additionalProperties" in value else []
     inner += value.get("patternProperties", {}).values()
     named = [_type(each) for each in inner if isinstance(each, dict)]
-    return f"{{name: {named[0]}}}" if named and named[0] else "mapping"
+    return f"by name: {named[0]}" if named and named[0] else "mapping"
 
 
 def _cell(text: str) -> str:
@@ -302,25 +302,19 @@ def tables() -> Iterator[str]:
 
 
 @generator
-def words(home: str, *classes: str) -> Iterator[str]:
-    """The words of vocabularies, with the comments behind them."""
-    for name in classes:
-        vocabulary = _sim(f"{home}:{name}")
-        yield f"## {name}\n"
-        yield f"{vocabulary.__doc__}\n"
-        yield "| word | meaning |"
-        yield "|---|---|"
-        for line in inspect.getsource(vocabulary).splitlines():
-            if found := re.match(r"\s+[A-Z_]+: Final = (\S+)(?:\s+# (.*))?$", line):
-                yield f"| `{found[1].strip(chr(34))}` | {_cell(found[2] or '')} |"
-        yield ""
+def explain_parts() -> Iterator[str]:
+    """The parts of a time to first token, in the order in which a request passes through them."""
+    yield "| part | the time |"
+    yield "|---|---|"
+    for part in _sim("explain.kinds:PARTS"):
+        yield f"| {part.label} | {_cell(part.meaning)} |"
 
 
 @generator
 def invariants() -> Iterator[str]:
     """The laws that are checked on every result."""
     for rule in _sim("invariants:INVARIANTS"):
-        yield f"| {rule.id} | {_cell(rule.text)} |"
+        yield f"| {rule.id} | {_cell(rule.statement)} |"
 
 
 @generator
