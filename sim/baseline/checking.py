@@ -1,7 +1,4 @@
-"""Whether today's code still gives what the baselines hold.
-
-A check for a terminal: a line for each variant, and one for each metric that got worse.
-"""
+"""Whether today's code still gives what the baselines hold, and that as text for a terminal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

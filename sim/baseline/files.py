@@ -1,11 +1,7 @@
-"""Which scenarios have baselines, and which baselines have scenarios.
+"""Baselines on disk: which scenario has which, how one is made, and why it changed.
 
-Running what has a baseline, and writing the file.
-
-Why a baseline is what it is: one line of the changelog for each that was changed.
-
-The line names the fingerprint of the baseline, so a change without a reason is
-found by reading two files, without any history.
+The changelog names the fingerprint of each baseline that was changed, so a change
+without a reason is found by reading two files, without any history.
 """
 
 import re

@@ -1,10 +1,8 @@
-"""Paired differences, and what they prove: t tests, Holm's levels, the seeds that would decide.
+"""The verdict on one metric of one pair of variants: t test, Holm's level, seeds that would decide.
 
 A difference is one number per seed, new - base under the same workload. Seeds
 are independent, so Student's t holds for their mean; the requests of one run
 are not, and nothing here looks at them.
-
-The verdict on one metric of one pair of variants.
 """
 
 import math

@@ -1,6 +1,4 @@
-"""Figures that are not judged: one remark for those with the same reason in the same variants.
-
-Two sides judged metric by metric: paired differences over seeds, against the margins.
+"""Two sides judged metric by metric: paired differences over seeds, against the margins.
 
 - A metric is *worse* or *better* when its mean difference is significant and
   beyond its margin: a t test over the seeds, at the level that Holm's procedure

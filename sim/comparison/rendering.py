@@ -1,11 +1,4 @@
-"""A report for a terminal: verdict first, then what it rests on.
-
-A report for a comment on a pull request: verdict, what got worse, and the table to unfold.
-
-A report as JUnit XML, which continuous integration shows test by test.
-
-A report as JSON: everything that was judged, for programs.
-"""
+"""A comparison as text for a terminal, Markdown for a pull request, JUnit XML or JSON."""
 
 import json
 import math

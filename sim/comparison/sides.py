@@ -1,7 +1,4 @@
-"""What a comparison comes to: a verdict for each metric of each variant, and one over all.
-
-What is compared: the figures of some runs of one scenario, wherever they come from.
-"""
+"""The two sides of a comparison, and its result: a verdict for each metric, and one over all."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,9 +1,4 @@
-"""Rules about requests, their tries and their attempts.
-
-Rules about pods: what they count, and what others count of them.
-
-Rules about model pools.
-"""
+"""The invariants, one function each: of requests and attempts, of pods, of model pools."""
 
 from dataclasses import fields
 from itertools import pairwise

@@ -1,7 +1,4 @@
-"""An engine as far as manifests say it: settings with their origins, and what is missing.
-
-ModelPool to a pool: models that take turns on one slot of GPUs.
-"""
+"""Engines and ModelPools of manifests: settings with their origins, and what is missing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

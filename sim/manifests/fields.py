@@ -1,9 +1,8 @@
-"""Fields and options that an import leaves out: which have an effect, and which have none.
+"""The values of a manifest, read key by key; keys that were not read are reported at the end.
 
-Names are LLMKube's (api/v1alpha1), and those of vLLM's and llama-server's
-command lines. Whatever stands in neither table is listed as unknown, one by one.
-
-The values of a manifest, read key by key; what nobody has read is reported in the end.
+Some have an effect that podsim does not model, others have none. Names are LLMKube's
+(api/v1alpha1), and those of vLLM's and llama-server's command lines; whatever stands in
+neither table is listed as unknown, one by one.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Which model of the catalogue a service runs, and in which format its weights are.
-
-InferenceService, and the Model that it serves, to an engine.
-"""
+"""InferenceService and Model to an engine: its model, weight format and options."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

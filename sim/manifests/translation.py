@@ -1,9 +1,7 @@
-"""Workloads that stand in for the real ones, so that an imported scenario runs at once.
+"""From the texts of manifests to the text of a scenario and the notes on it.
 
-A manifest says nothing about traffic. Each rule gets a little of it, with the
-model and the headers that the rule asks for.
-
-From the texts of manifests to the text of a scenario, and what is to be said about it.
+A manifest says nothing about traffic. Each rule gets a small workload, with the
+model and the headers that the rule asks for, so that the scenario runs at once.
 """
 
 import re
@@ -167,6 +165,19 @@ class Imported:
 
     scenario: str
     notes: tuple[Note, ...]
+
+
+def importer(
+    texts: Sequence[tuple[str, str]],
+    gpu: str | None = None,
+    models: AnyMapping[str, str] | None = None,
+    assume: bool = False,
+    workload: tuple[str, str] | None = None,
+) -> Imported:
+    """Translate, for ``podsim import``: each text comes after the name of its file."""
+    traffic = None if workload is None else Manifest(*workload)
+    given = Given(gpu, models or {}, assume)
+    return translate([Manifest(*each) for each in texts], given, traffic)
 
 
 def translate(

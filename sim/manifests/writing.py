@@ -1,8 +1,6 @@
-"""What an import has to say beside the scenario: nothing of a manifest is lost in silence.
+"""The output of an import: the scenario as YAML with comments, and notes on what is not in it.
 
-What people call models and GPUs, and what the catalogue calls them.
-
-YAML as a person writes it: short values in their line, and where each comes from.
+Names of models and GPUs are matched with those of the catalogue.
 """
 
 import json

@@ -1,8 +1,6 @@
-"""The settings of a pool of kind ``fair``: what users of LLMKube have asked for beside it.
+"""A model pool of kind ``fair``: priorities and a least residency, as LLMKube's users asked for.
 
-A model pool with priorities and a least residency: another decision, the same activator.
-
-A member of a low priority is starved by those of higher ones unless ``maxWait``
+A member of low priority starves behind higher ones unless ``maxWait``
 bounds that: an attempt that has waited for so long comes before all others.
 """
 

@@ -1,7 +1,4 @@
-"""Waiting until nobody is in a member any more.
-
-Loads of members: how long one takes, whether it succeeds, and one that is under way.
-"""
+"""Loads of a member: how long one takes, whether it succeeds, and the drain before it."""
 
 from collections import deque
 from collections.abc import Callable, Mapping

@@ -1,7 +1,4 @@
-"""Who waits at a pool, who is in flight, and the rows that say how long they have waited.
-
-What a proxy believes of a pool, and what it counts: all that a decision depends on.
-"""
+"""What the proxy knows of a pool: held and in-flight attempts, the resident member, the swap."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

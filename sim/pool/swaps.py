@@ -1,7 +1,4 @@
-"""When the default member comes back.
-
-Swaps as the proxy sees them: started, joined, dropped and ended, each with its row.
-"""
+"""Swaps as the proxy sees them, each with its row, and the reclaim of the default member."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""One line of a validation: what theory says, what the whole stack did, and whether they agree.
-
-One variant of a scenario of theory: its parameters, and what its requests went through.
-"""
+"""A scenario of theory: its parameters, its requests, and a row for each figure compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

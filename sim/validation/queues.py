@@ -1,8 +1,7 @@
-"""One pod as one queue: pathwise first, request by request, then in the mean.
+"""Scenarios with a textbook answer, each run through the whole stack and compared with it.
 
-Several pods behind a policy, and what a pod's cache keeps.
-
-The scenarios of theory, each run through the whole stack and compared with its theory.
+One pod is one queue, compared request by request first, then in the mean; several pods
+stand behind a policy, and a pod's cache is compared with Che's approximation.
 """
 
 from collections.abc import Callable, Iterator, Mapping
