@@ -13,14 +13,13 @@ from sim.cli import Verb
 from sim.cli.outputs import FIGURE_FORMATS, figure_format
 from sim.cli.stored import DEFAULT_STORE, named_runs, runs_begun
 from sim.core.errors import UserError
-from sim.plots.names import FIGURES
+from sim.plots import FIGURES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sim.plots.catalogue import Kind
-    from sim.plots.material import Material
-    from sim.plots.saving import Format
+    from sim.plots.catalogue import Kind, Material
+    from sim.plots.style import Format
     from sim.results.stored import StoredRun
 
 DEFAULT_FOLDER: Final = DEFAULT_STORE.with_name("plots")
@@ -97,10 +96,9 @@ def command(
         _print_written(_write(_drawn_sweep(swept, width), form, None, folder), as_json)
         return
     found = _of_one_scenario(runs)
-    from sim.plots.catalogue import CATALOGUE, telling
-    from sim.plots.material import Material
+    from sim.plots.catalogue import CATALOGUE, Material, telling
 
-    material = Material.of_stored(found)
+    material = Material(found)
     kinds = [CATALOGUE[name] for name in dict.fromkeys(figures)] or telling(material)
     _refuse_the_mute(kinds, material)
     folder = folder or DEFAULT_FOLDER / _folder_name(found[0])
@@ -213,7 +211,7 @@ def _drawn_sweep(place: Path, width_in: float) -> "dict[str, Callable[[], Figure
     by = lines[0] if lines else None
 
     def draw(key: str) -> "Figure":
-        return figure_of(sweep_lines(frame, swept[0], key, by=by, ax=own_axes(width_in)))
+        return figure_of(sweep_lines(frame, swept[0], key, by=by, ax=own_axes(width_in=width_in)))
 
     return {key: partial(draw, key) for key in told}
 
@@ -223,7 +221,7 @@ def _write(
 ) -> dict[str, Path]:
     """Draw and write each figure; an existing file is replaced as a whole."""
     from sim.cli.progress import watched
-    from sim.plots.saving import as_bytes
+    from sim.plots.style import as_bytes
     from sim.results.store import made
     from sim.results.unfinished import write_whole
 
