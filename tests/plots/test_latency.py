@@ -6,7 +6,8 @@ import pytest
 
 from sim.core.request import Status
 from sim.plots import ttft_cdf, ttft_parts
-from sim.plots.latency import LEVELS, MOST_SEEDS
+from sim.plots.frames import MOST_SEEDS
+from sim.plots.latency import LEVELS
 from tests.plots.tables import check_readable, legend_of, line, requests, words
 
 SPREAD = [0.1 * one for one in range(1, 102)]  # 101 requests: a percentile is one of them
@@ -27,9 +28,7 @@ def test_requests_without_a_first_token_keep_the_curve_below_one():
     known = ~np.isnan(x)
     assert y[known].max() == pytest.approx(0.9)
     assert x[y == 0.9] == pytest.approx([9.1])
-    assert "9.9 % had no first token when a run ended: curves end below 100 %" in words(ax).replace(
-        "\n", " "
-    )
+    assert "9.9 % had no first token when a run ended: curves end below 100 %" in words(ax)
 
 
 def test_who_was_refused_is_no_latency_and_no_censored_request():
@@ -50,7 +49,7 @@ def test_several_seeds_give_the_mean_of_their_percentiles_and_a_thin_line_each()
     assert x == pytest.approx(np.mean(apart, axis=0))
     thin = [one for one in ax.lines if one.get_alpha() is not None]
     assert [np.asarray(one.get_xdata()).tolist() for one in thin] == [a.tolist() for a in apart]
-    assert "mean of the percentiles of 2 seeds, thin: each seed" in words(ax).replace("\n", " ")
+    assert "mean of the percentiles of 2 seeds, thin: each seed" in words(ax)
 
 
 def test_a_percentile_that_one_seed_does_not_know_is_not_drawn():

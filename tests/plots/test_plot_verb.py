@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.plots.names import FIGURES
+from sim.plots import FIGURES
 from sim.results.store import Origin, write
 from tests import command
 from tests.command import HEAVY, modules_after

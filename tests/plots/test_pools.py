@@ -101,7 +101,9 @@ def test_an_empty_pool_is_said_to_be_none(desk):
 def test_the_legend_shows_the_colour_that_the_bars_have(desk):
     """Each member had a colour of its own, and "in memory" that of the first alone."""
     ax = pool_timeline(*desk, members=["a", "b"], between_s=(0.0, 110.0))
-    (patch,) = [each for each in ax.get_legend().legend_handles if each.get_label() == "in memory"]
+    (patch,) = [
+        each for each in ax.figure.legends[0].legend_handles if each.get_label() == "in memory"
+    ]
     plain = [bars for bars in ax.collections if bars.get_paths() and not bars.get_hatch()]
     colours = {tuple(bars.get_facecolor()[0]) for bars in plain} - {to_rgba(style.INK)}
     assert colours == {patch.get_facecolor()}
