@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sim.report.resolved import differences, resolved_yaml
+from sim.report.scenario import differences, resolved_yaml
 from sim.scenario.load import load, load_text
 
 ROOT = Path(__file__).parents[2]
