@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from sim.validation.figures import Figure, Table
+    from sim.validation.figures import FigureTable, MeasuredFigure
 
 LINE: Final = "{:<44} {:>10} {:>10} {:>9}  {:<8} {}"
 OVERVIEW: Final = "{:<65} {:>7} {:>7} {:>7} {:>7}"
@@ -19,7 +19,7 @@ def report(part: str | None, as_json: bool) -> bool:
     from sim.validation.figures import as_data
     from sim.validation.measured import validate_measured
 
-    tables: list[Table] = []
+    tables: list[FigureTable] = []
     for table in waited(validate_measured(part), "simulating what was measured"):
         if not as_json:
             for line in _lines(table, first=not tables):
@@ -33,7 +33,7 @@ def report(part: str | None, as_json: bool) -> bool:
     return all(table.out_of_bounds == 0 for table in tables)
 
 
-def overview(tables: list["Table"]) -> list[str]:
+def overview(tables: list["FigureTable"]) -> list[str]:
     """A line per table, then what is bounded at all and whether it holds."""
     found = [OVERVIEW.format("errors", "figures", "median", "p95", "worst")]
     for table in tables:
@@ -42,7 +42,7 @@ def overview(tables: list["Table"]) -> list[str]:
     return [*found, verdict(tables)]
 
 
-def verdict(tables: list["Table"]) -> str:
+def verdict(tables: list["FigureTable"]) -> str:
     """How many figures there are, how many of them have bounds, and how many bounds fail."""
     count = f"{sum(len(table.figures) for table in tables)} figures"
     bounded = sum(table.bounded for table in tables)
@@ -56,11 +56,11 @@ def verdict(tables: list["Table"]) -> str:
     return f"{count}, {' and '.join(parts)} bounded: {holds}"
 
 
-def _errors(table: "Table") -> tuple[float | None, ...]:
+def _errors(table: "FigureTable") -> tuple[float | None, ...]:
     return table.median, table.p95, table.worst
 
 
-def _lines(table: "Table", first: bool) -> list[str]:
+def _lines(table: "FigureTable", first: bool) -> list[str]:
     """A table as text: its name, its figures, the median and the 95th percentile of the errors."""
     found = [*([HEADING] if first else []), table.name]
     found += [figure_line(figure) for figure in table.figures]
@@ -72,7 +72,7 @@ def _lines(table: "Table", first: bool) -> list[str]:
     return [line.rstrip() for line in found]
 
 
-def figure_line(figure: "Figure") -> str:
+def figure_line(figure: "MeasuredFigure") -> str:
     """One figure as text."""
     error = "" if figure.error is None else f"{figure.error:+.1%}"
     what, bound = f"  {figure.what}", _bound(figure.bound, figure.ok)

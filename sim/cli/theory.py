@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from sim.validation.rows import Row
+    from sim.validation.case import TheoryRow
 
 LINE: Final = "{:<39} {:>9} {:>9} {:>18}  {:<13} {}"
 HEADING: Final = LINE.format("", "predicted", "measured", "99 % interval", "bound", "ok")
@@ -18,9 +18,9 @@ def report(folder: Path, as_json: bool) -> bool:
     """Print the comparison of the scenarios in ``folder`` with theory; whether all is well."""
     from sim.cli.progress import waited
     from sim.execution.runner import available_jobs
-    from sim.validation.textbook import validate_theory
+    from sim.validation.queues import validate_theory
 
-    rows: list[Row] = []
+    rows: list[TheoryRow] = []
     for row in waited(validate_theory(folder, available_jobs()), "simulating queues"):
         if not as_json:
             for line in _lines(row, rows[-1].scenario if rows else None):
@@ -34,7 +34,7 @@ def report(folder: Path, as_json: bool) -> bool:
     return not failed
 
 
-def _lines(row: "Row", scenario_before: str | None) -> list[str]:
+def _lines(row: "TheoryRow", scenario_before: str | None) -> list[str]:
     heading = [HEADING] if scenario_before is None else []
     if row.scenario != scenario_before:
         heading.append(row.scenario)

@@ -6,8 +6,8 @@ from functools import partial
 from math import inf
 from pathlib import Path
 
-from sim.cluster.incidents import Incidents, restarts_s
-from sim.cluster.wiring import Site, direct, gpus, plant, proxy, upstreams
+from sim.cluster.faults import FaultInjector, restarts_s
+from sim.cluster.wiring import BuildContext, deployment, direct, gpus, proxy, upstreams
 from sim.core import registry as registries
 from sim.core.blame import faults_named
 from sim.core.errors import Misuse
@@ -16,7 +16,7 @@ from sim.core.ports import PodObserver, PodTotals, ProxyPort, Workload, Workload
 from sim.core.recorder import Recorder, RunFacts
 from sim.core.request import Request
 from sim.core.rng import Streams
-from sim.router.door import Door, Guarded
+from sim.router.ingress import CheckedIngress, Ingress
 from sim.router.signals import Poller
 from sim.scenario.matching import backends_of
 from sim.scenario.reach import direct_backend, models_served
@@ -42,24 +42,24 @@ class Cluster:
         self._scenario = scenario
         self._families = registries.load()
         with self._faults_named():
-            site = Site(scenario, self._families, self.kernel, self.recorder, self.streams)
-            self._plant = plant(site)
-            self.pods = [pod for pods in self._plant.pods.values() for pod in pods]
+            build = BuildContext(scenario, self._families, self.kernel, self.recorder, self.streams)
+            self._deployment = deployment(build)
+            self.pods = [pod for pods in self._deployment.pods.values() for pod in pods]
             if observer is not None:
                 for pod in self.pods:
                     pod.watch(observer)
-            self._gpus = gpus(site, self._plant)
-            self._door = Door(self.kernel, self.recorder)
-            self.ways = upstreams(site, self._plant)
-            self.proxy = proxy(site, self.ways, self._door)
-            self._direct = direct(site, self.ways, self._door)
-            self._incidents = Incidents(self._plant, self.ways, self.proxy, self.kernel)
+            self._gpus = gpus(build, self._deployment)
+            self._ingress = Ingress(self.kernel, self.recorder)
+            self.upstreams = upstreams(build, self._deployment)
+            self.proxy = proxy(build, self.upstreams, self._ingress)
+            self._direct = direct(build, self.upstreams, self._ingress)
+            self._faults = FaultInjector(self._deployment, self.upstreams, self.proxy, self.kernel)
             interval_s = scenario.router.metrics.poll_interval
-            ways = list(self.ways.values())
-            self._poller = Poller(ways, interval_s, self.kernel, self.recorder)
+            each = list(self.upstreams.values())
+            self._poller = Poller(each, interval_s, self.kernel, self.recorder)
             self._workloads = self._make_workloads(directory)
             self._unfinished = set(self._workloads)
-            ticking = sum(way.policy.tick_interval_s is not None for way in ways)
+            ticking = sum(upstream.policy.tick_interval_s is not None for upstream in each)
             sampling = sum(pool.samples_for_ever for pool in scenario.pools.values())
             self._periodic = 1 + ticking + sampling  # polls, ticks, looks whether pools are idle
             self._opened: tuple[PodTotals, ...] = ()
@@ -97,7 +97,7 @@ class Cluster:
         for pod in self.pods:
             pod.report()
         self.proxy.report()
-        self.recorder.remarks = self._incidents.unmet(window_end_s)
+        self.recorder.remarks = self._faults.unmet(window_end_s)
         return self._facts(window.warmup, window_end_s)
 
     # -- building -------------------------------------------------------------------------
@@ -107,12 +107,12 @@ class Cluster:
         models = models_served(self._scenario)
         for name, spec in self._scenario.workloads.items():
             family = self._families.workloads[spec.kind]
-            way: ProxyPort = self._direct.get(direct_backend(spec) or "", self.proxy)
+            target: ProxyPort = self._direct.get(direct_backend(spec) or "", self.proxy)
             context = WorkloadContext(
                 name,
                 self.kernel,
                 self.streams,
-                Guarded(way) if family.foreign else way,
+                CheckedIngress(target) if family.foreign else target,
                 directory,
                 partial(self._workload_finished, name),
                 self.recorder.retries.append,
@@ -122,14 +122,14 @@ class Cluster:
         return workloads
 
     def _start(self) -> None:
-        """Everything stands at time 0: pods, pools, what watches them, incidents, clients."""
-        for replicas in self._plant.standing:
+        """Everything stands at time 0: pods, pools, what watches them, faults, clients."""
+        for replicas in self._deployment.standing:
             replicas.start()
-        for pool in self._plant.pools.values():
+        for pool in self._deployment.pools.values():
             pool.start()
         self.kernel.spawn(self._poller.run())
         self.proxy.start()
-        self._incidents.schedule(self._scenario.events)
+        self._faults.schedule(self._scenario.events)
         self.kernel.at(self._scenario.window.warmup, Order.WINDOW, self._open_window)
         for workload in self._workloads.values():
             workload.start()
@@ -171,7 +171,7 @@ class Cluster:
             if not awaited:
                 self.kernel.stop()
 
-        self._door.on_end = ended
+        self._ingress.on_end = ended
         self.kernel.run_until(inf, on_tick)
 
     def _facts(self, window_start_s: float, window_end_s: float) -> RunFacts:
@@ -187,7 +187,7 @@ class Cluster:
             pods=tuple(pod.name for pod in self.pods),
             gpus=self._gpus,
             agents=sum(spec.agents_total for spec in scenario.workloads.values()),
-            has_home=any(way.policy.has_home for way in self.ways.values()),
+            has_home=any(upstream.policy.has_home for upstream in self.upstreams.values()),
             opened=self._opened or tuple(PodTotals() for _ in self.pods),
             closed=self._closed,
             events=self.kernel.events,
@@ -199,10 +199,10 @@ class Cluster:
                 rule.name: backends_of(rule, scenario.backends) for rule in scenario.router.rules
             },
             pools={
-                name: {member: self._plant.pods[member][0].name for member in pool.members}
+                name: {member: self._deployment.pods[member][0].name for member in pool.members}
                 for name, pool in scenario.pools.items()
             },
             exclusive_pools=tuple(name for name, pool in scenario.pools.items() if pool.exclusive),
-            lives_s=self._plant.lives_s(self.kernel.now_s),
+            lives_s=self._deployment.lives_s(self.kernel.now_s),
             restarts_s=restarts_s(scenario.events),
         )

@@ -1,4 +1,4 @@
-"""Builds what a scenario describes: pods, pools, and the ways to them."""
+"""Builds what a scenario describes: pods, pools, and the upstreams to them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,12 +13,11 @@ from sim.core.ports import PodPort, PoolContext, PoolPort, lacking
 from sim.core.recorder import Recorder
 from sim.core.registry import Family, Registry
 from sim.core.rng import Streams
-from sim.engine.frontend import FrontedPod
-from sim.engine.process import Replica
-from sim.hardware.swaptimes import swap_times
+from sim.engine.lifecycle import ReplicaLifecycle
+from sim.engine.pod import FrontedPod
+from sim.hardware.loading import swap_times
 from sim.router.budgets import Budgets
-from sim.router.direct import Direct
-from sim.router.door import Door
+from sim.router.ingress import DirectService, Ingress
 from sim.router.proxy import Proxy
 from sim.router.routes import Routes
 from sim.router.upstream import Upstream
@@ -32,7 +31,7 @@ PROXY_NAME = "proxy-0"
 
 
 @dataclass(frozen=True)
-class Site:
+class BuildContext:
     """What all parts of a run share."""
 
     scenario: Scenario
@@ -43,7 +42,7 @@ class Site:
 
 
 @dataclass
-class Plant:
+class Deployment:
     """What stands there: pods by backend, in the order of the scenario, and pools by name.
 
     ``replicas`` are those of backends whose pods can be down, ``member_of`` is
@@ -51,7 +50,7 @@ class Plant:
     """
 
     pods: dict[str, list[PodPort]] = field(default_factory=dict)
-    replicas: dict[str, list[Replica]] = field(default_factory=dict)
+    replicas: dict[str, list[ReplicaLifecycle]] = field(default_factory=dict)
     pools: dict[str, PoolPort] = field(default_factory=dict)
     member_of: dict[str, str] = field(default_factory=dict)
 
@@ -61,7 +60,7 @@ class Plant:
         return {each.processes[0].name: each.lives(now_s) for each in replicas}
 
     @property
-    def standing(self) -> list[Replica]:
+    def standing(self) -> list[ReplicaLifecycle]:
         """Replicas that serve from the start: those that no pool has to load."""
         return [
             replica
@@ -85,30 +84,32 @@ def foreign_families(scenario: Scenario) -> list[Family]:
     return families.foreign
 
 
-def plant(site: Site) -> Plant:
+def deployment(context: BuildContext) -> Deployment:
     """Pods and pools; nothing is ready yet that can be down."""
-    built = Plant()
-    scenario = site.scenario
+    built = Deployment()
+    scenario = context.scenario
     built.member_of = {
         member: name for name, pool in scenario.pools.items() for member in pool.members
     }
     mortal = {event.backend for event in scenario.events if isinstance(event, PodLost)}
     for name in reachable(scenario):
-        builds = [partial(_engines, site, name, i) for i in range(scenario.backends[name].replicas)]
+        builds = [
+            partial(_engines, context, name, i) for i in range(scenario.backends[name].replicas)
+        ]
         if name in built.member_of or name in mortal:
-            replicas = [Replica(build, site.kernel) for build in builds]
+            replicas = [ReplicaLifecycle(build, context.kernel) for build in builds]
             built.replicas[name] = replicas
             built.pods[name] = [process for each in replicas for process in each.processes]
         else:
             built.pods[name] = [pod for build in builds for pod in build()]
     for name, spec in scenario.pools.items():
-        built.pools[name] = _pool(site, name, spec, built)
+        built.pools[name] = _pool(context, name, spec, built)
     return built
 
 
-def gpus(site: Site, built: Plant) -> int:
+def gpus(context: BuildContext, built: Deployment) -> int:
     """GPUs of all pods; members of a pool take turns on those of the largest one."""
-    scenario = site.scenario
+    scenario = context.scenario
     taken = {
         name: len(pods) * scenario.engines[scenario.backends[name].engine].tensor_parallel
         for name, pods in built.pods.items()
@@ -117,11 +118,11 @@ def gpus(site: Site, built: Plant) -> int:
     return shared + sum(taken[name] for name in taken if name not in built.member_of)
 
 
-def _engines(site: Site, backend: str, replica: int) -> list[PodPort]:
+def _engines(context: BuildContext, backend: str, replica: int) -> list[PodPort]:
     """The pods of one replica, behind their front ends."""
-    engine = site.scenario.engines[site.scenario.backends[backend].engine]
-    implementation = site.families.engines[engine.kind].implementation
-    pods: list[PodPort] = implementation.replica(f"{backend}-{replica}", engine, site.kernel)
+    engine = context.scenario.engines[context.scenario.backends[backend].engine]
+    implementation = context.families.engines[engine.kind].implementation
+    pods: list[PodPort] = implementation.replica(f"{backend}-{replica}", engine, context.kernel)
     if not isinstance(pods, list | tuple) or not pods:
         raise Misuse(f"replica must return a list of pods; got {pods!r}", implementation)
     for pod in pods:
@@ -130,19 +131,19 @@ def _engines(site: Site, backend: str, replica: int) -> list[PodPort]:
             raise Misuse(said, implementation)
     if engine.front_end is None:
         return pods
-    return [FrontedPod(pod, engine.front_end, site.kernel) for pod in pods]
+    return [FrontedPod(pod, engine.front_end, context.kernel) for pod in pods]
 
 
-def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
-    scenario = site.scenario
+def _pool(context: BuildContext, name: str, spec: Pool, built: Deployment) -> PoolPort:
+    scenario = context.scenario
     engines = engines_of(scenario, spec)
     times = {
         member: swap_times(settings, engines[member]) for member, settings in spec.members.items()
     }
-    context = PoolContext(
-        kernel=site.kernel,
-        streams=site.streams,
-        events=site.recorder.pool_events,
+    given = PoolContext(
+        kernel=context.kernel,
+        streams=context.streams,
+        events=context.recorder.pool_events,
         processes={member: built.replicas[member][0].processes[0] for member in spec.members},
         unload_s={member: each.unload_s for member, each in times.items()},
         load_s={member: each.load_s for member, each in times.items()},
@@ -151,61 +152,63 @@ def _pool(site: Site, name: str, spec: Pool, built: Plant) -> PoolPort:
         contexts=spec.contexts(engines),
         pinning_s={member: each.pinning_s for member, each in times.items()},
     )
-    pool: PoolPort = site.families.pools[spec.kind].implementation(name, spec, context)
+    pool: PoolPort = context.families.pools[spec.kind].implementation(name, spec, given)
     return pool
 
 
-def upstreams(site: Site, built: Plant) -> dict[str, Upstream]:
+def upstreams(context: BuildContext, built: Deployment) -> dict[str, Upstream]:
     """The backends as the proxy knows them."""
-    ways = {}
+    upstreams = {}
     for name, pods in built.pods.items():
-        policy, pool = partial(_policy, site, name, count()), built.member_of.get(name)
-        guarded = site.families.policies[site.scenario.backends[name].policy.kind].foreign
-        way = partial(Upstream, name, pods, policy, site.kernel, guarded=guarded)
+        policy, pool = partial(_policy, context, name, count()), built.member_of.get(name)
+        guarded = context.families.policies[context.scenario.backends[name].policy.kind].foreign
+        upstream = partial(Upstream, name, pods, policy, context.kernel, guarded=guarded)
         if pool is None:
-            ways[name] = way()
+            upstreams[name] = upstream()
         else:
-            ways[name] = way(built.pools[pool], site.scenario.pools[pool].router_side)
-    return ways
+            upstreams[name] = upstream(built.pools[pool], context.scenario.pools[pool].router_side)
+    return upstreams
 
 
-def _policy(site: Site, backend: str, lives: Iterator[int]) -> Policy:
+def _policy(context: BuildContext, backend: str, lives: Iterator[int]) -> Policy:
     """The policy of the next life of the proxy, with draws of its own."""
     life = next(lives)
-    spec = site.scenario.backends[backend].policy
-    salt = site.scenario.ring_salt
-    context = PolicyContext(
+    spec = context.scenario.backends[backend].policy
+    salt = context.scenario.ring_salt
+    given = PolicyContext(
         proxy=f"{PROXY_NAME}/{life}" if life else PROXY_NAME,
         backend=backend,
-        streams=site.streams,
-        ring_salt=str(site.streams.seed) if salt is None else salt,
+        streams=context.streams,
+        ring_salt=str(context.streams.seed) if salt is None else salt,
     )
-    policy: Policy = site.families.policies[spec.kind].implementation(spec, context)
+    policy: Policy = context.families.policies[spec.kind].implementation(spec, given)
     return policy
 
 
-def proxy(site: Site, ways: dict[str, Upstream], door: Door) -> Proxy:
+def proxy(context: BuildContext, upstreams: dict[str, Upstream], ingress: Ingress) -> Proxy:
     """The router in front of all backends."""
-    router = site.scenario.router
+    router = context.scenario.router
     budgets = router.policy.budgets
     return Proxy(
         PROXY_NAME,
-        Routes(router, site.scenario.backends, ways),
-        list(ways.values()),
-        door,
-        site.kernel,
-        site.recorder,
+        Routes(router, context.scenario.backends, upstreams),
+        list(upstreams.values()),
+        ingress,
+        context.kernel,
+        context.recorder,
         Budgets(budgets) if budgets else None,
         router.proxy.quarantine_duration,
         router.proxy.abandoned == "runs-on",
     )
 
 
-def direct(site: Site, ways: dict[str, Upstream], door: Door) -> dict[str, Direct]:
+def direct(
+    context: BuildContext, upstreams: dict[str, Upstream], ingress: Ingress
+) -> dict[str, DirectService]:
     """The services of the backends that some workload reaches beside the router."""
-    wanted = dict.fromkeys(direct_backend(spec) for spec in site.scenario.workloads.values())
+    wanted = dict.fromkeys(direct_backend(spec) for spec in context.scenario.workloads.values())
     return {
-        name: Direct(ways[name], door, site.kernel, site.recorder)
+        name: DirectService(upstreams[name], ingress, context.kernel, context.recorder)
         for name in wanted
         if name is not None
     }

@@ -11,7 +11,7 @@ CHECKPOINT: Final = -1
 """Serial number of a checkpoint: blocks with the state of recurrent layers, not with content."""
 
 
-class Piece:
+class Extent:
     """Blocks [start, stop) of one node in one state; a link of the free queue while unheld.
 
     Pieces without content (``state`` is None) only stand in the free queue. A
@@ -29,8 +29,8 @@ class Piece:
         self.stop = stop
         self.holders = holders
         self.serial = serial
-        self.before: Piece = self
-        self.after: Piece = self
+        self.before: Extent = self
+        self.after: Extent = self
 
 
 class NodeState:
@@ -46,9 +46,9 @@ class NodeState:
     def __init__(self, node: Node, first: int) -> None:
         self.node = node
         self.first = first
-        self.pieces: list[Piece] = []
-        self.copies: dict[int, list[Piece]] = {}
-        self.checkpoints: dict[int, Piece] = {}
+        self.pieces: list[Extent] = []
+        self.copies: dict[int, list[Extent]] = {}
+        self.checkpoints: dict[int, Extent] = {}
         self.reach = first
 
     def cached_until(self) -> int:
@@ -62,7 +62,7 @@ class NodeState:
                 return end
             end = piece.stop
 
-    def instance(self, block: int) -> Piece | None:
+    def instance(self, block: int) -> Extent | None:
         """The oldest cached piece with this block: the one that serves hits."""
         for piece in self.pieces:
             if piece.start <= block < piece.stop:
@@ -74,11 +74,11 @@ class NodeState:
                         return piece
         return None
 
-    def of(self, serial: int) -> list[Piece]:
+    def of(self, serial: int) -> list[Extent]:
         """The main pieces, or those of one copy."""
         return self.copies[serial] if serial else self.pieces
 
-    def cut_at(self, pieces: list[Piece], start: int, stop: int) -> None:
+    def cut_at(self, pieces: list[Extent], start: int, stop: int) -> None:
         """Make ``start`` and ``stop`` borders between ``pieces``; nearly always they are."""
         if len(pieces) != 1 or pieces[0].start < start or pieces[0].stop > stop:
             _cut(pieces, start)
@@ -108,7 +108,7 @@ class NodeState:
                 joined.append(piece)
         self.pieces = joined
 
-    def drop(self, piece: Piece) -> bool:
+    def drop(self, piece: Extent) -> bool:
         """Forget an evicted piece; tells whether nothing of the node is left."""
         if piece.serial == CHECKPOINT:
             del self.checkpoints[piece.start]
@@ -121,7 +121,7 @@ class NodeState:
                 self.reach = self.first
         return not (self.pieces or self.copies or self.checkpoints)
 
-    def _serving(self, start: int, stop: int) -> list[Piece]:
+    def _serving(self, start: int, stop: int) -> list[Extent]:
         """The pieces that serve hits on [start, stop), in block order."""
         pieces = []
         while start < stop:
@@ -138,33 +138,33 @@ class FreeQueue:
     __slots__ = ("_ends",)
 
     def __init__(self) -> None:
-        self._ends = Piece(None, 0, 0, 0)
+        self._ends = Extent(None, 0, 0, 0)
 
     @property
-    def front(self) -> Piece:
+    def front(self) -> Extent:
         """The piece that is evicted first, from its last block on."""
         return self._ends.after
 
-    def append(self, piece: Piece) -> None:
+    def append(self, piece: Extent) -> None:
         """``piece`` has been used last."""
         _insert_after(self._ends.before, piece)
 
-    def prepend(self, piece: Piece) -> None:
+    def prepend(self, piece: Extent) -> None:
         """``piece`` is to be evicted before all others."""
         _insert_after(self._ends, piece)
 
-    def remove(self, piece: Piece) -> None:
+    def remove(self, piece: Extent) -> None:
         """``piece`` is held again, or gone."""
         piece.before.after = piece.after
         piece.after.before = piece.before
         piece.before = piece.after = piece
 
 
-def _cut(pieces: list[Piece], block: int) -> None:
+def _cut(pieces: list[Extent], block: int) -> None:
     """Make ``block`` a border between pieces; the later part is evicted first, as before."""
     for index, piece in enumerate(pieces):
         if piece.start < block < piece.stop:
-            head = Piece(piece.state, piece.start, block, piece.holders, piece.serial)
+            head = Extent(piece.state, piece.start, block, piece.holders, piece.serial)
             piece.start = block
             if not piece.holders:
                 _insert_after(piece, head)
@@ -172,7 +172,7 @@ def _cut(pieces: list[Piece], block: int) -> None:
             return
 
 
-def _insert_after(place: Piece, piece: Piece) -> None:
+def _insert_after(place: Extent, piece: Extent) -> None:
     piece.before = place
     piece.after = place.after
     place.after.before = piece

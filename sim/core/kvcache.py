@@ -25,10 +25,10 @@ their place in the queue from when it was last read.
 """
 
 from sim.core.content import Node, Segment
-from sim.core.extents import CHECKPOINT, MAIN, FreeQueue, NodeState, Piece
+from sim.core.extents import CHECKPOINT, MAIN, Extent, FreeQueue, NodeState
 
 
-class Hold:
+class BlockRange:
     """Blocks [start, stop) of one node that a request holds, all main or all of one copy."""
 
     __slots__ = ("serial", "start", "state", "stop")
@@ -40,7 +40,7 @@ class Hold:
         self.serial = serial
 
 
-class Holding:
+class BlockTable:
     """Everything one request holds: content blocks in path order, then blocks of its own.
 
     ``content`` is the number of leading blocks of its path that have content
@@ -51,12 +51,12 @@ class Holding:
     __slots__ = ("blocks", "content", "holds")
 
     def __init__(self) -> None:
-        self.holds: list[Hold] = []
+        self.holds: list[BlockRange] = []
         self.content = 0
         self.blocks = 0
 
 
-class ExtentStore:
+class KVCache:
     """A cache of ``capacity`` blocks of ``block_size`` tokens over the content tree."""
 
     def __init__(self, capacity: int, block_size: int, unhashed_first: bool = False) -> None:
@@ -67,7 +67,7 @@ class ExtentStore:
         self._states: dict[Node, NodeState] = {}
         self._serial = MAIN
         self._queue = FreeQueue()
-        self._queue.append(Piece(None, 0, capacity, 0))
+        self._queue.append(Extent(None, 0, capacity, 0))
 
     @property
     def free(self) -> int:
@@ -99,8 +99,8 @@ class ExtentStore:
                 break
         return hit, idle
 
-    def acquire(self, holding: Holding, path: list[Segment], hit: int) -> None:
-        """Hold the first ``hit`` blocks of ``path``, which are cached; ``holding`` is empty."""
+    def acquire(self, holding: BlockTable, path: list[Segment], hit: int) -> None:
+        """Take the first ``hit`` blocks of ``path``, which are cached; ``holding`` is empty."""
         at = 0
         for node, leave in path:
             stop = min(leave // self.block_size, hit)
@@ -136,13 +136,13 @@ class ExtentStore:
             if piece.state is not None:
                 self._forget(piece)
 
-    def _forget(self, piece: Piece) -> None:
+    def _forget(self, piece: Extent) -> None:
         state = piece.state
         assert state is not None
         if state.drop(piece):
             del self._states[state.node]
 
-    def extend(self, holding: Holding, path: list[Segment], content: int) -> None:
+    def extend(self, holding: BlockTable, path: list[Segment], content: int) -> None:
         """Blocks that ``holding`` owns, up to block ``content`` of ``path``, now have content."""
         at = holding.content
         for node, leave in path:
@@ -156,7 +156,7 @@ class ExtentStore:
             if cached > at:
                 self._serial += 1
                 end = min(cached, stop)
-                state.copies[self._serial] = [Piece(state, at, end, 1, self._serial)]
+                state.copies[self._serial] = [Extent(state, at, end, 1, self._serial)]
                 state.reach = max(state.reach, end)
                 _append_hold(holding, state, at, end, self._serial)
                 at = end
@@ -165,12 +165,12 @@ class ExtentStore:
                 if last is not None and last.holders == 1 and last.stop == at:
                     last.stop = stop
                 else:
-                    state.pieces.append(Piece(state, at, stop, 1))
+                    state.pieces.append(Extent(state, at, stop, 1))
                 _append_hold(holding, state, at, stop, MAIN)
                 at = stop
         holding.content = at
 
-    def release(self, holding: Holding) -> None:
+    def release(self, holding: BlockTable) -> None:
         """Give everything back, tail first; content stays cached until it is evicted."""
         own = holding.blocks - holding.content
         if own:
@@ -184,11 +184,11 @@ class ExtentStore:
         """``blocks``, at least one, without content are held no more."""
         self.held -= blocks
         if not self._unhashed_first:
-            self._queue.append(Piece(None, 0, blocks, 0))
+            self._queue.append(Extent(None, 0, blocks, 0))
         elif self._queue.front.state is None and self._queue.front.stop:
             self._queue.front.stop += blocks
         else:
-            self._queue.prepend(Piece(None, 0, blocks, 0))
+            self._queue.prepend(Extent(None, 0, blocks, 0))
 
     # -- checkpoints ----------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class ExtentStore:
             self.allocate(blocks)
             self.held -= blocks
             state = self._state(node)
-            piece = state.checkpoints[at] = Piece(state, at, at + blocks, 0, CHECKPOINT)
+            piece = state.checkpoints[at] = Extent(state, at, at + blocks, 0, CHECKPOINT)
             self._queue.append(piece)
 
     def use_checkpoint(self, path: list[Segment], at: int) -> None:
@@ -267,11 +267,11 @@ class ExtentStore:
             state.join()
 
 
-def _append_hold(holding: Holding, state: NodeState, start: int, stop: int, serial: int) -> None:
+def _append_hold(holding: BlockTable, state: NodeState, start: int, stop: int, serial: int) -> None:
     holds = holding.holds
     if holds:
         last = holds[-1]
         if last.state is state and last.serial == serial and last.stop == start:
             last.stop = stop
             return
-    holds.append(Hold(state, start, stop, serial))
+    holds.append(BlockRange(state, start, stop, serial))

@@ -52,10 +52,10 @@ def peek(holder: object, prompt: Prompt) -> int | None:
     """Leading tokens of ``prompt`` that a request admitted at this instant would find.
 
     Nothing changes by it, the order of eviction included. Pods, their front ends and
-    schedulers say it by a method ``held_tokens``, which engines need not have; None
+    schedulers say it by a method ``cached_prefix_tokens``, which engines need not have; None
     when nobody knows.
     """
-    ask: Callable[[Prompt], int | None] | None = getattr(holder, "held_tokens", None)
+    ask: Callable[[Prompt], int | None] | None = getattr(holder, "cached_prefix_tokens", None)
     return None if ask is None else ask(prompt)
 
 

@@ -88,7 +88,7 @@ class RouterError:
 
 
 class Answer:
-    """What the router calls the errors that it answers itself (router and pools, 6)."""
+    """What the router calls the errors that it answers itself."""
 
     POOL_ACTIVATION_TIMEOUT: Final = "pool_activation_timeout"
     POOL_INCUMBENT_BUSY: Final = "pool_incumbent_busy"
@@ -153,7 +153,7 @@ class Request:
     http_status: int | None = None
     reason: str | None = None
     retry_after_s: float | None = None
-    trip: Any = None  # the proxy's notes on the present try
+    routing: Any = None  # the proxy's notes on the present try
     attempts: "list[Attempt]" = field(default_factory=list)
     _view: RequestView | None = None
 

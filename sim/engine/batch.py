@@ -10,11 +10,11 @@ step count, and a histogram over the classes answers for all of them.
 from heapq import heappop, heappush
 
 from sim.core.content import Node, Segment
-from sim.core.kvcache import Holding
+from sim.core.kvcache import BlockTable
 from sim.core.request import Attempt
 
 
-class Sequence:
+class RunningRequest:
     """The engine's state of one attempt.
 
     ``target`` tokens are prefilled before the next token can be sampled
@@ -65,7 +65,7 @@ class Sequence:
         self.overrun = overrun
         self.route: list[Segment] = []  # of its target, while it is running
         self.stops: list[int] = []  # tokens at which a chunk of its prefill must end
-        self.holding = Holding()
+        self.holding = BlockTable()
         self.admission = -1
         self.target = self.prompt_tokens
         self.computed = 0
@@ -86,9 +86,9 @@ class Batch:
         self.decoders = 0
         self.context_tokens = 0
         self._needing = [0] * block_size
-        self._ends: list[tuple[int, int, Sequence]] = []
+        self._ends: list[tuple[int, int, RunningRequest]] = []
 
-    def join(self, sequence: Sequence) -> None:
+    def join(self, sequence: RunningRequest) -> None:
         """``sequence`` has its prefill behind it and decodes from the next step on."""
         sequence.decoding = True
         sequence.joined = self.steps
@@ -99,7 +99,7 @@ class Batch:
         self._needing[(self.steps - sequence.computed) % self.block_size] += 1
         heappush(self._ends, (sequence.ends_at, sequence.admission, sequence))
 
-    def leave(self, sequence: Sequence) -> None:
+    def leave(self, sequence: RunningRequest) -> None:
         """``sequence`` decodes no more; its own counts are brought up to date."""
         self.settle(sequence)
         sequence.decoding = False
@@ -107,7 +107,7 @@ class Batch:
         self.context_tokens -= sequence.prompt_tokens + sequence.emitted
         self._needing[(self.steps - sequence.computed) % self.block_size] -= 1
 
-    def settle(self, sequence: Sequence) -> None:
+    def settle(self, sequence: RunningRequest) -> None:
         """Write the steps since it joined into ``sequence``."""
         steps = self.steps - sequence.joined
         sequence.joined = self.steps
@@ -128,9 +128,9 @@ class Batch:
                 return ends_at - self.steps
             heappop(ends)
 
-    def pop_ended(self) -> list[Sequence]:
+    def pop_ended(self) -> list[RunningRequest]:
         """Sequences that are through now, in order of admission; they have left."""
-        ended: list[Sequence] = []
+        ended: list[RunningRequest] = []
         ends = self._ends
         while ends and ends[0][0] <= self.steps:
             ends_at, _, sequence = heappop(ends)

@@ -1,23 +1,103 @@
-"""The steps of an engine: what is in flight, whose tokens come of it, and when all is done.
+"""The engine core: what is in flight, which tokens it gives, and when a request has ended.
 
 ``sim.engine.lockstep`` says when steps start and end, the scheduler what they
-compute. With a scheduler that plans ahead the step that starts has been planned
-when the one before it started, and the scheduler already counts it as done
-(``_applied``); the next one is planned now. Otherwise a step is planned when it
-starts, and counts as done when it ends.
+compute. With async scheduling the step that starts was scheduled when the one before it
+started, and the scheduler already counts it as done (``_applied``); the next one is
+scheduled now. Otherwise a step is scheduled when it starts, and counts as done when it ends.
+``Gauges`` are what a metrics endpoint publishes after each step.
 """
 
 from collections.abc import Callable
 
 from sim.core.kernel import Kernel
-from sim.core.ports import PodObserver
-from sim.engine.batch import Sequence
-from sim.engine.clients import Clients
-from sim.engine.gauges import Gauges
+from sim.core.ports import PodObserver, StepReport
+from sim.engine.batch import RunningRequest
 from sim.engine.lockstep import Lockstep
-from sim.engine.report import span_report, step_report
-from sim.engine.scheduling import Scheduling, Step
+from sim.engine.output_processor import OutputProcessor
+from sim.engine.scheduling import SchedulerOutput, Scheduling
 from sim.engine.steptime import Span, StepTime
+
+
+class Gauges:
+    """Published values, and of the queue what the latest scheduling has seen of it."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.running = 0
+        self.held = 0  # KV blocks
+        self.scheduled = 0  # queue as the latest scheduling left it: what the next will publish
+        self._left = 0  # those of them whose clients have gone since
+        self._arrivals = 0  # attempts that had arrived by the latest scheduling
+
+    def schedule(self, waiting: int, arrivals: int) -> None:
+        """A step has been scheduled."""
+        self.scheduled = waiting
+        self._arrivals = arrivals
+
+    def leave_queue(self, sequence: RunningRequest) -> None:
+        """A client that leaves during a step is not in the queue published at its end."""
+        if sequence.arrival < self._arrivals:
+            self._left += 1
+
+    def publish(self, running: int, held: int) -> None:
+        """A step has ended."""
+        self.waiting = self.scheduled - self._left
+        self._left = 0
+        self.running = running
+        self.held = held
+
+
+def step_report(
+    pod: str,
+    start_s: float,
+    end_s: float,
+    step: SchedulerOutput,
+    waiting: int,
+    scheduler: Scheduling,
+) -> StepReport:
+    """The report of a single step; what ends with it has not left yet."""
+    return StepReport(
+        pod=pod,
+        start_s=start_s,
+        end_s=end_s,
+        steps=1,
+        prefill_tokens=step.prefill_tokens,
+        decoders=step.decoders,
+        context_tokens=step.context_tokens,
+        waiting=waiting,
+        running=len(scheduler.running),
+        kv_usage=scheduler.held / scheduler.capacity,
+        chunks=tuple((each.attempt.request.request_id, tokens) for each, tokens in step.chunks),
+        preempted=tuple(each.attempt.request.request_id for each in step.preempted),
+        starts=step.starts,
+    )
+
+
+def span_report(
+    pod: str,
+    start_s: float,
+    end_s: float,
+    steps: int,
+    context_tokens: int,
+    waiting: int,
+    scheduler: Scheduling,
+) -> StepReport:
+    """The report of a span of decode steps, of which the KV is not taken yet."""
+    held = scheduler.held + scheduler.batch.blocks_for(steps)
+    return StepReport(
+        pod=pod,
+        start_s=start_s,
+        end_s=end_s,
+        steps=steps,
+        prefill_tokens=0,
+        decoders=scheduler.batch.decoders,
+        context_tokens=context_tokens,
+        waiting=waiting,
+        running=len(scheduler.running),
+        kv_usage=held / scheduler.capacity,
+        chunks=(),
+        preempted=(),
+    )
 
 
 class EngineCore:
@@ -33,7 +113,7 @@ class EngineCore:
         name: str,
         scheduler: Scheduling,
         steptime: StepTime,
-        clients: Clients,
+        clients: OutputProcessor,
         kernel: Kernel,
         lockstep: Lockstep,
     ) -> None:
@@ -50,11 +130,13 @@ class EngineCore:
         self._lockstep = lockstep
         self._on_idle: list[Callable[[], None]] = []
         self._coasting = False  # what is in flight is a span
-        self._applied: Step | None = None  # async: in flight or about to start, done for scheduling
-        self._planned: Step | None = None  # in flight; async: behind the one in flight
+        self._applied: SchedulerOutput | None = (
+            None  # async: in flight or about to start, done for scheduling
+        )
+        self._planned: SchedulerOutput | None = None  # in flight; async: behind the one in flight
         self._giving = 0  # tokens that each step in flight gives
         self._lost = 0  # of those of the last one, for their clients have gone
-        self._cancelled: list[Sequence] = []
+        self._cancelled: list[RunningRequest] = []
         self._emitted = 0
         lockstep.join(self)
 
@@ -110,7 +192,7 @@ class EngineCore:
         self._lost = 0
         flown = self._applied if self._async else self._planned
         ended = self._complete_plan(steps)
-        left: list[Sequence] = []
+        left: list[RunningRequest] = []
         if self._cancelled:
             ended = [sequence for sequence in ended if not sequence.cancelled]
             left = self._drop_cancelled()
@@ -144,7 +226,7 @@ class EngineCore:
 
     # -- parts of a step ------------------------------------------------------------------
 
-    def _goes_on(self, step: Step) -> bool:
+    def _goes_on(self, step: SchedulerOutput) -> bool:
         """Whether ``step``, scheduled before, is a decode of the very batch that is there now."""
         batch = self._batch
         return (
@@ -161,7 +243,7 @@ class EngineCore:
         # Async: what counts as done already has read its context, one token less of each.
         return batch.context_tokens - (batch.decoders if self._async else 0)
 
-    def _schedule_first(self, now_s: float) -> Step | None:
+    def _schedule_first(self, now_s: float) -> SchedulerOutput | None:
         """Plan the step that starts now; None when there is nothing to do."""
         step = self._schedule(now_s)
         while step.is_empty and step.preempted:
@@ -169,7 +251,7 @@ class EngineCore:
             step = self._schedule(now_s)
         return None if step.is_empty else step
 
-    def _schedule(self, now_s: float) -> Step:
+    def _schedule(self, now_s: float) -> SchedulerOutput:
         scheduler = self._scheduler
         step = scheduler.plan()
         for sequence in step.admitted:
@@ -179,17 +261,17 @@ class EngineCore:
         if step.failed:
             self._fail(step.failed, now_s)
             if self._lockstep.stopped:
-                return Step()  # one of them has ended the process by what it did then
+                return SchedulerOutput()  # one of them has ended the process by what it did then
         return step
 
-    def _fail(self, sequences: tuple[Sequence, ...], now_s: float) -> None:
+    def _fail(self, sequences: tuple[RunningRequest, ...], now_s: float) -> None:
         """Answer those who broke off before a step; they have left the engine already."""
         self.gauges.publish(len(self._scheduler.running), self._scheduler.held)
         for sequence in sequences:
             self._clients.fail(sequence, now_s)
         self._tell_idle()
 
-    def _complete_plan(self, steps: int) -> list[Sequence]:
+    def _complete_plan(self, steps: int) -> list[RunningRequest]:
         """What has been planned counts as done; returns the sequences that end now."""
         scheduler, batch = self._scheduler, self._batch
         planned, self._planned = self._planned, None
@@ -197,7 +279,9 @@ class EngineCore:
             self._coasting = False
             if self._async and batch.decoders:
                 context_tokens = batch.context_tokens + (steps - 1) * batch.decoders
-                self._applied = Step(decoders=batch.decoders, context_tokens=context_tokens)
+                self._applied = SchedulerOutput(
+                    decoders=batch.decoders, context_tokens=context_tokens
+                )
             return scheduler.complete_span(steps)
         if planned is None:
             return []  # an empty step, beside those of other ranks
@@ -207,7 +291,7 @@ class EngineCore:
 
     # -- who leaves, and what has been given ----------------------------------------------
 
-    def leave(self, sequence: Sequence) -> None:
+    def leave(self, sequence: RunningRequest) -> None:
         """The client of ``sequence`` has left.
 
         A waiting one leaves at once; a running one keeps its place and its
@@ -240,7 +324,7 @@ class EngineCore:
         lost = self._lost if steps == self._lockstep.steps else 0
         return steps * self._giving - lost
 
-    def given_tokens(self, sequence: Sequence) -> int:
+    def given_tokens(self, sequence: RunningRequest) -> int:
         """Tokens that ``sequence`` has sent so far; the step in flight has sent none yet."""
         emitted = sequence.emitted
         if sequence.decoding:
@@ -250,7 +334,7 @@ class EngineCore:
             emitted -= 1
         return emitted
 
-    def _awaits_token(self, sequence: Sequence) -> bool:
+    def _awaits_token(self, sequence: RunningRequest) -> bool:
         """Whether the step in flight, or the one about to start, gives ``sequence`` a token."""
         applied, planned = self._applied, self._planned
         if not self._async:
@@ -263,7 +347,7 @@ class EngineCore:
             sequence in planned.skipped or sequence in planned.interrupted
         )
 
-    def _drop_cancelled(self) -> list[Sequence]:
+    def _drop_cancelled(self) -> list[RunningRequest]:
         """Take the sequences whose clients left out of the batch."""
         dropped, self._cancelled = self._cancelled, []
         for sequence in dropped:

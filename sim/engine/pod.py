@@ -1,21 +1,23 @@
-"""A pod as others see it: the port to the router, to pools and to polls.
+"""A pod: the port that router, pools and metrics polls use, with or without an API server.
 
-``sim.engine.clients`` are those who sent it something, and are told what became of it.
-``sim.engine.core`` takes the steps that serve them.
+``sim.engine.output_processor`` keeps the requests that the pod has accepted,
+``sim.engine.core`` takes the steps that serve them. ``FrontedPod`` reads and tokenises a
+request before the engine queues it.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from sim.core.content import Prompt
-from sim.core.kernel import Kernel
-from sim.core.ports import PodObserver, PodTotals, Published, peek
-from sim.core.request import Attempt
-from sim.engine.clients import Clients
+from sim.core.kernel import Kernel, Order
+from sim.core.ports import PodObserver, PodPort, PodTotals, Published, peek
+from sim.core.request import Attempt, Reason, Status
 from sim.engine.core import EngineCore
-from sim.engine.intake import Intake
 from sim.engine.lockstep import Lockstep
+from sim.engine.output_processor import OutputProcessor, RequestLimits
 from sim.engine.scheduling import Scheduling
 from sim.engine.steptime import StepTime
+from sim.hardware.engine import FrontEnd
 
 
 class Pod:
@@ -29,14 +31,14 @@ class Pod:
         name: str,
         scheduler: Scheduling,
         steptime: StepTime,
-        intake: Intake,
+        intake: RequestLimits,
         kernel: Kernel,
         lockstep: Lockstep | None = None,
     ) -> None:
         self.name = name
         self._kernel = kernel
         self._scheduler = scheduler
-        self._clients = Clients(intake)
+        self._clients = OutputProcessor(intake)
         self._lockstep = lockstep or Lockstep(kernel)
         self._core = EngineCore(name, scheduler, steptime, self._clients, kernel, self._lockstep)
 
@@ -95,7 +97,7 @@ class Pod:
         """Tell the observer, if any, of the step or span in flight, up to its planned end."""
         self._core.report()
 
-    def held_tokens(self, prompt: Prompt) -> int | None:
+    def cached_prefix_tokens(self, prompt: Prompt) -> int | None:
         """Leading tokens of ``prompt`` that its cache holds; see ``sim.core.ports.peek``."""
         return peek(self._scheduler, prompt)
 
@@ -111,3 +113,102 @@ class Pod:
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call once: now, or at the end of the step after which nobody is here."""
         self._core.when_idle(callback)
+
+
+class FrontedPod:
+    """A pod of any kind behind its API server, which works on any number of requests at once.
+
+    A request costs ``perRequest`` and ``perPromptToken`` for each token of its
+    prompt, cached or not: text is tokenised and hashed before anything can be
+    found. Until then the engine, its metrics included, does not know of it.
+    Where it has as many requests as it may, one more is refused before that; of
+    a burst each is looked at when nobody of it counts yet, and again when it is
+    tokenised (vllm-project/vllm#58192).
+    """
+
+    def __init__(self, pod: PodPort, front_end: FrontEnd, kernel: Kernel) -> None:
+        self.name = pod.name
+        self._pod = pod
+        self._front_end = front_end
+        self._kernel = kernel
+        self._inside: dict[Attempt, None] = {}  # in the order of submission
+        self._on_idle: list[Callable[[], None]] = []  # the engine has been idle, this has not
+
+    def submit(self, attempt: Attempt) -> None:
+        """Take an attempt; the engine gets it when the prompt is tokenised, and may refuse it."""
+        ask: Callable[[Attempt], bool] | None = getattr(self._pod, "turns_away", None)
+        if ask is not None and ask(attempt):
+            return
+        tokens = attempt.request.prompt.tokens
+        takes_s = self._front_end.per_request + self._front_end.per_prompt_token * tokens
+        self._inside[attempt] = None
+        ready_s = self._kernel.now_s + takes_s
+        self._kernel.at(ready_s, Order.ARRIVAL, partial(self._hand_over, attempt))
+
+    def cancel(self, attempt: Attempt) -> None:
+        """The client has left: the engine never gets to see what is not tokenised yet."""
+        if attempt in self._inside:
+            del self._inside[attempt]
+            self._ask_again()
+        else:
+            self._pod.cancel(attempt)
+
+    def given_tokens(self, attempt: Attempt) -> int:
+        """Tokens of its answer so far; none before the engine has it."""
+        return 0 if attempt in self._inside else self._pod.given_tokens(attempt)
+
+    def published(self, now_s: float) -> Published | None:
+        """Answer a metrics poll, of what the engine knows."""
+        return self._pod.published(now_s)
+
+    def totals(self, now_s: float) -> PodTotals:
+        """Running totals of the engine."""
+        return self._pod.totals(now_s)
+
+    def watch(self, observer: PodObserver) -> None:
+        """The steps are those of the engine."""
+        self._pod.watch(observer)
+
+    def report(self) -> None:
+        """Tell the observer of what the engine has in flight."""
+        self._pod.report()
+
+    def cached_prefix_tokens(self, prompt: Prompt) -> int | None:
+        """Leading tokens of ``prompt`` that the engine's cache holds."""
+        return peek(self._pod, prompt)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is here and the engine has nobody."""
+        return not self._inside and self._pod.idle
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call once when the engine is idle and nobody is on the way to it."""
+        self._pod.when_idle(partial(self._engine_idle, callback))
+
+    def stop(self) -> None:
+        """Both end: first those are told who are in the engine, then those who are not yet."""
+        inside, self._inside = self._inside, {}
+        self._on_idle.clear()
+        self._pod.stop()
+        for attempt in inside:
+            if attempt.status == Status.IN_FLIGHT:
+                attempt.break_off(self._kernel.now_s, Reason.CONNECTION_LOST)
+
+    def _hand_over(self, attempt: Attempt) -> None:
+        if attempt in self._inside:
+            del self._inside[attempt]
+            self._pod.submit(attempt)
+            self._ask_again()
+
+    def _engine_idle(self, callback: Callable[[], None]) -> None:
+        if self._inside:
+            self._on_idle.append(callback)
+        else:
+            callback()
+
+    def _ask_again(self) -> None:
+        """Somebody has left for the engine, or for good."""
+        callbacks, self._on_idle = self._on_idle, []
+        for callback in callbacks:
+            self.when_idle(callback)

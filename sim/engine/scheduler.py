@@ -15,15 +15,13 @@ fills can be found that much later.
 """
 
 from sim.core.content import Prompt, path
-from sim.core.kvcache import ExtentStore
+from sim.core.kvcache import KVCache
 from sim.core.request import Attempt
-from sim.engine.answers import Answers
-from sim.engine.batch import Batch, Sequence
-from sim.engine.gate import Gate
-from sim.engine.prompts import Prompts
-from sim.engine.scheduling import Step
+from sim.engine.admission import Admission, FCFSRequestQueue, PriorityRequestQueue
+from sim.engine.batch import Batch, RunningRequest
+from sim.engine.blocks import DecodeBlocks, PrefillTracker
+from sim.engine.scheduling import SchedulerOutput
 from sim.engine.spec import Vllm, kv_blocks
-from sim.engine.waiting import ByPriority, FirstCome
 
 
 class Scheduler:
@@ -31,21 +29,23 @@ class Scheduler:
 
     def __init__(self, engine: Vllm) -> None:
         blocks = kv_blocks(engine)
-        self.store = ExtentStore(blocks, engine.block_size, engine.evict_unhashed_first)
+        self.store = KVCache(blocks, engine.block_size, engine.evict_unhashed_first)
         self.batch = Batch(engine.block_size)
         first_come = engine.scheduling_policy == "fcfs"
-        self.waiting: FirstCome | ByPriority = FirstCome() if first_come else ByPriority()
-        self.running: dict[Sequence, None] = {}  # in order of admission
-        self.finishing: list[Sequence] = []
+        self.waiting: FCFSRequestQueue | PriorityRequestQueue = (
+            FCFSRequestQueue() if first_come else PriorityRequestQueue()
+        )
+        self.running: dict[RunningRequest, None] = {}  # in order of admission
+        self.finishing: list[RunningRequest] = []
         self.arrivals = 0
         self.preemptions = 0
         self.plans_ahead = engine.async_scheduling
         self._ahead = int(self.plans_ahead)  # steps from the last complete one to the tokens
-        self._answers = Answers(
+        self._answers = DecodeBlocks(
             self.store, self.batch, engine.enable_prefix_caching, unknown=self._ahead
         )
-        self._prompts = Prompts(self.store, self._answers, engine.state_blocks)
-        self._gate = Gate(engine, self.store, self._answers)
+        self._prompts = PrefillTracker(self.store, self._answers, engine.state_blocks)
+        self._gate = Admission(engine, self.store, self._answers)
         self._cap = min(engine.max_num_seqs, engine.max_num_batched_tokens)
         self._admissions = 0
         self._youngest_decoder = -1  # no later admission has ever decoded
@@ -70,11 +70,13 @@ class Scheduler:
         """Tokens of prefill that had been computed before."""
         return self._prompts.recomputed_tokens
 
-    def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
+    def enqueue(self, attempt: Attempt, limit: int) -> RunningRequest:
         """A new request waits, to be answered with at most ``limit`` tokens."""
         wanted = attempt.request.output_tokens
         overrun = self._ahead if wanted < limit else 0
-        sequence = Sequence(attempt, self.arrivals, min(wanted, limit), wanted > limit, overrun)
+        sequence = RunningRequest(
+            attempt, self.arrivals, min(wanted, limit), wanted > limit, overrun
+        )
         self.arrivals += 1
         self.waiting.put(sequence)
         return sequence
@@ -86,9 +88,9 @@ class Scheduler:
             return False
         return not self.waiting or (self._stuck and self._blocked())
 
-    def plan(self) -> Step:
+    def plan(self) -> SchedulerOutput:
         """Schedule one step: allocate its blocks, admit, and say what it computes."""
-        step = Step()
+        step = SchedulerOutput()
         if self._prompts.due:
             self._prompts.keep_states()
         limit = self._chunk_limit()
@@ -99,7 +101,7 @@ class Scheduler:
         step.context_tokens = self.batch.context_tokens
         return step
 
-    def complete(self, step: Step) -> list[Sequence]:
+    def complete(self, step: SchedulerOutput) -> list[RunningRequest]:
         """What was planned is done; returns the sequences that have ended, by this or before."""
         self.batch.advance(1)
         for sequence in step.skipped:
@@ -116,12 +118,12 @@ class Scheduler:
                 through.append(sequence)
         return self._ended(through) if self._ahead else through
 
-    def take_back(self, step: Step) -> None:
+    def take_back(self, step: SchedulerOutput) -> None:
         """Forget an empty step, in which somebody only had to make room for nobody."""
         for sequence in step.skipped:
             self._start_decoding(sequence)
 
-    def complete_span(self, steps: int) -> list[Sequence]:
+    def complete_span(self, steps: int) -> list[RunningRequest]:
         """The same for a span of ``steps`` decode steps, whose blocks are known to be there."""
         self.store.allocate(self.batch.blocks_for(steps))
         self.batch.advance(steps)
@@ -132,7 +134,7 @@ class Scheduler:
         """How many decode steps, at most ``limit``, find their blocks."""
         return self.batch.steps_within(self.store.free, limit)
 
-    def release(self, sequences: list[Sequence]) -> None:
+    def release(self, sequences: list[RunningRequest]) -> None:
         """These leave the running set, in the order of their admission."""
         if len(sequences) > 1:
             sequences = sorted(sequences, key=lambda sequence: sequence.admission)
@@ -140,7 +142,7 @@ class Scheduler:
             if sequence in self.running:
                 self._remove(sequence)
 
-    def _remove(self, sequence: Sequence) -> None:
+    def _remove(self, sequence: RunningRequest) -> None:
         """``sequence`` leaves the running set; its blocks are free, tail first."""
         del self.running[sequence]
         self._prompts.leave(sequence)
@@ -149,18 +151,18 @@ class Scheduler:
             self.store.give_back(self._state_blocks)
         self.store.release(sequence.holding)
 
-    def held_tokens(self, prompt: Prompt) -> int:
+    def cached_prefix_tokens(self, prompt: Prompt) -> int:
         """Leading tokens of ``prompt`` that a request admitted now would find."""
-        return self._gate.held_tokens(prompt)
+        return self._gate.cached_prefix_tokens(prompt)
 
     # -- who decodes ----------------------------------------------------------------------
 
-    def _start_decoding(self, sequence: Sequence) -> None:
+    def _start_decoding(self, sequence: RunningRequest) -> None:
         """The prefill of ``sequence`` is done and it has tokens to go."""
         self._answers.start(sequence)
         self._youngest_decoder = max(self._youngest_decoder, sequence.admission)
 
-    def _ended(self, through: list[Sequence]) -> list[Sequence]:
+    def _ended(self, through: list[RunningRequest]) -> list[RunningRequest]:
         """Async: those of ``through`` that have their last token now, and who was finishing."""
         for sequence in self.finishing:
             if sequence in self.running:
@@ -179,11 +181,11 @@ class Scheduler:
             return self._threshold
         return self._budget
 
-    def _serve_running(self, limit: int, step: Step) -> int:
+    def _serve_running(self, limit: int, step: SchedulerOutput) -> int:
         """Decodes and chunks of the running requests; returns what is left of the budget."""
         blocks = decode_blocks = self.batch.blocks_for(1)
         budget = self._budget - self.batch.decoders
-        chunks: dict[Sequence, int] = {}
+        chunks: dict[RunningRequest, int] = {}
         short = False
         for sequence in self._prompts.prefilling:
             wanted = self._gate.chunk(sequence, limit)
@@ -206,7 +208,7 @@ class Scheduler:
     def _decodes_behind_a_prompt(self) -> bool:
         return self._prompts.prefilling[0].admission < self._youngest_decoder
 
-    def _ration(self, limit: int, step: Step) -> tuple[dict[Sequence, int], int]:
+    def _ration(self, limit: int, step: SchedulerOutput) -> tuple[dict[RunningRequest, int], int]:
         """Serve one by one, in order of admission, when budget or blocks do not suffice for all.
 
         For whoever lacks a block others are preempted until there is one,
@@ -217,7 +219,7 @@ class Scheduler:
         """
         budget = self._budget
         promised = 0
-        shares: dict[Sequence, tuple[int, int]] = {}  # tokens and blocks
+        shares: dict[RunningRequest, tuple[int, int]] = {}  # tokens and blocks
         for sequence in tuple(self.running):
             if budget <= 0:
                 break
@@ -238,7 +240,9 @@ class Scheduler:
             promised += blocks
         return self._hand_out(shares, step), budget
 
-    def _hand_out(self, shares: dict[Sequence, tuple[int, int]], step: Step) -> dict[Sequence, int]:
+    def _hand_out(
+        self, shares: dict[RunningRequest, tuple[int, int]], step: SchedulerOutput
+    ) -> dict[RunningRequest, int]:
         """Take the blocks of decodes; decoders without a share sit the step out."""
         for sequence in self.running:
             if not sequence.decoding:
@@ -250,15 +254,15 @@ class Scheduler:
                 step.skipped += (sequence,)
         return {each: tokens for each, (tokens, _) in shares.items() if not each.decoding}
 
-    def _blocks_for(self, sequence: Sequence, tokens: int) -> int:
+    def _blocks_for(self, sequence: RunningRequest, tokens: int) -> int:
         """New blocks that the next ``tokens`` of a running sequence need."""
         if sequence.decoding:
             self.batch.settle(sequence)
         return self._blocks(sequence.computed + tokens) - self._blocks(sequence.computed)
 
-    def _admit(self, budget: int, limit: int, step: Step) -> None:
+    def _admit(self, budget: int, limit: int, step: SchedulerOutput) -> None:
         """Admit from the head of the queue; a head that does not fit blocks those behind it."""
-        admitted: list[Sequence] = []
+        admitted: list[RunningRequest] = []
         self._stuck = False
         while self.waiting:
             if budget <= 0 or len(self.running) >= self._cap:
@@ -299,7 +303,7 @@ class Scheduler:
             return False  # what is generated, or evicted, may let it in at any step
         return not self._gate.admits(head, route, min(self._chunk_limit(), budget), True)[1]
 
-    def _preempt(self, step: Step) -> Sequence:
+    def _preempt(self, step: SchedulerOutput) -> RunningRequest:
         """Throw out whom the policy says: it will compute everything again."""
         sequence = self.waiting.victim(self.running)
         if sequence.decoding:

@@ -10,26 +10,28 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sim.core.request import Attempt
-from sim.engine.batch import Batch, Sequence
+from sim.engine.batch import Batch, RunningRequest
 
 
 @dataclass(slots=True)
-class Step:
+class SchedulerOutput:
     """What one step computes, and whom its scheduling left out, threw out or gave up."""
 
     prefill_tokens: int = 0
     pairs: float = 0.0  # query-key pairs of the prefill chunks, causal
     decoders: int = 0
     context_tokens: int = 0  # known tokens of the decoders
-    filled: tuple[Sequence, ...] = ()  # prefill complete with this step: they sample a token
-    admitted: tuple[Sequence, ...] = ()
-    failed: tuple[Sequence, ...] = ()  # broken off before it, for want of KV; they are not running
-    chunks: tuple[tuple[Sequence, int], ...] = ()  # of prompts, in tokens
+    filled: tuple[RunningRequest, ...] = ()  # prefill complete with this step: they sample a token
+    admitted: tuple[RunningRequest, ...] = ()
+    failed: tuple[
+        RunningRequest, ...
+    ] = ()  # broken off before it, for want of KV; they are not running
+    chunks: tuple[tuple[RunningRequest, int], ...] = ()  # of prompts, in tokens
     starts: tuple[int, ...] = ()  # of the chunks: tokens that had KV before
-    preempted: tuple[Sequence, ...] = ()
+    preempted: tuple[RunningRequest, ...] = ()
     # decoding before this step was scheduled, and not in it
-    skipped: tuple[Sequence, ...] = ()  # for want of budget
-    interrupted: tuple[Sequence, ...] = ()  # preempted
+    skipped: tuple[RunningRequest, ...] = ()  # for want of budget
+    interrupted: tuple[RunningRequest, ...] = ()  # preempted
 
     @property
     def is_empty(self) -> bool:
@@ -48,7 +50,7 @@ class Scheduling(Protocol):
     """
 
     batch: Batch
-    finishing: list[Sequence]
+    finishing: list[RunningRequest]
     arrivals: int
     preemptions: int
 
@@ -61,11 +63,11 @@ class Scheduling(Protocol):
         """Tokens of prefill that had been computed before."""
 
     @property
-    def waiting(self) -> MutableSequence[Sequence]:
+    def waiting(self) -> MutableSequence[RunningRequest]:
         """Who has not been admitted, or has been preempted."""
 
     @property
-    def running(self) -> Collection[Sequence]:
+    def running(self) -> Collection[RunningRequest]:
         """Who has a place in the engine, decoding or not."""
 
     @property
@@ -76,7 +78,7 @@ class Scheduling(Protocol):
     def capacity(self) -> int:
         """KV of the pod."""
 
-    def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
+    def enqueue(self, attempt: Attempt, limit: int) -> RunningRequest:
         """A new request waits, to be answered with at most ``limit`` tokens."""
 
     def decodes_only(self) -> bool:
@@ -85,17 +87,17 @@ class Scheduling(Protocol):
     def steps_with_blocks(self, limit: int) -> int:
         """How many decode steps, at most ``limit``, find their KV."""
 
-    def plan(self) -> Step:
+    def plan(self) -> SchedulerOutput:
         """Schedule one step: take its KV, admit, and say what it computes."""
 
-    def take_back(self, step: Step) -> None:
+    def take_back(self, step: SchedulerOutput) -> None:
         """Forget an empty step, in which somebody only had to make room for nobody."""
 
-    def complete(self, step: Step) -> list[Sequence]:
+    def complete(self, step: SchedulerOutput) -> list[RunningRequest]:
         """What was planned is done; returns who has ended, in the order of their being told."""
 
-    def complete_span(self, steps: int) -> list[Sequence]:
+    def complete_span(self, steps: int) -> list[RunningRequest]:
         """The same for a span of ``steps`` decode steps, whose KV is known to be there."""
 
-    def release(self, sequences: list[Sequence]) -> None:
+    def release(self, sequences: list[RunningRequest]) -> None:
         """These, ended or cancelled at the same time, leave the running set; their KV is free."""

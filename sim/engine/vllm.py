@@ -2,13 +2,13 @@
 
 from sim.core.kernel import Kernel
 from sim.core.registry import family
-from sim.engine.intake import Intake
 from sim.engine.lockstep import Lockstep
+from sim.engine.output_processor import RequestLimits
 from sim.engine.pod import Pod
 from sim.engine.scheduler import Scheduler
 from sim.engine.spec import Vllm, kv_blocks
 from sim.engine.steptime import StepTime
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 
 
 @family(Vllm)
@@ -34,11 +34,11 @@ class VllmPod(Pod):
         return [cls(f"{name}-rank-{rank}", engine, kernel, shared) for rank in ranks]
 
 
-def intake(engine: Vllm) -> Intake:
+def intake(engine: Vllm) -> RequestLimits:
     """Lengths end at the model limit, or where the next token would need more than all blocks."""
     pod_tokens = (kv_blocks(engine) - engine.state_blocks) * engine.block_size
     model_tokens = engine.model_tokens or pod_tokens + 1
-    return Intake(
+    return RequestLimits(
         longest_prompt=min(model_tokens, pod_tokens),
         # The last token of a sequence is never fed back: it needs no KV.
         longest_sequence=min(model_tokens, pod_tokens + 1),

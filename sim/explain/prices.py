@@ -9,7 +9,7 @@ from sim.engine.llamacpp.spec import LlamaCpp
 from sim.engine.spec import Vllm
 from sim.engine.steptime import StepTime
 from sim.hardware.engine import Engine
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 
 TOLERANCE_S = 1e-9
 """A step that ends this close to its price costs that: both are sums of floats."""

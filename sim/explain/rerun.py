@@ -54,7 +54,7 @@ def repeat(
     try:
         with without_collector():
             cluster = Cluster(made.scenario, made.seed, made.directory, watch, watch.recorder)
-            watch.begin(cluster.ways)
+            watch.begin(cluster.upstreams)
             facts = cluster.run(on_tick)
             result = freeze(watch.recorder, facts)
     except (ScenarioError, OSError) as error:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sim.comparison.paired import compare
-from sim.comparison.sides import Side, stored_side
-from sim.comparison.verdict import Judged
+from sim.comparison.sides import MetricVerdict, Side, stored_side
 from sim.comparison.wording import change, interval, margin, remark, told
 from sim.plots.style import looks
 from sim.report.study import Study, listed
@@ -88,9 +87,9 @@ class Judge:
 
     study: Study
     _sides: dict[str, Side] = field(default_factory=dict)
-    _judged: dict[tuple[str, str], Mapping[str, Judged]] = field(default_factory=dict)
+    _judged: dict[tuple[str, str], Mapping[str, MetricVerdict]] = field(default_factory=dict)
 
-    def judged(self, base: str, new: str) -> Mapping[str, Judged]:
+    def judged(self, base: str, new: str) -> Mapping[str, MetricVerdict]:
         """Every metric of ``new`` against ``base``, by key."""
         if (base, new) not in self._judged:
             found = compare(self._side(base), self._side(new))
@@ -211,7 +210,9 @@ def verdicts(judge: Judge) -> Iterator[Table]:
             yield Table(tuple(map(judge.study.called, names)), rows)
 
 
-def _primary(columns: Sequence[Mapping[str, Judged]], rows: Sequence[Row]) -> Iterator[TableRow]:
+def _primary(
+    columns: Sequence[Mapping[str, MetricVerdict]], rows: Sequence[Row]
+) -> Iterator[TableRow]:
     """The primary metrics, those of a workload or a pool below its heading."""
     heading = ""
     for row in rows:
@@ -225,7 +226,7 @@ def _primary(columns: Sequence[Mapping[str, Judged]], rows: Sequence[Row]) -> It
             yield TableRow(row.label.strip(), cells, row.label.startswith(" "))
 
 
-def _verdict(judged: Judged | None) -> tuple[str, str, str] | None:
+def _verdict(judged: MetricVerdict | None) -> tuple[str, str, str] | None:
     if judged is None:
         return None
     by = f"{change(judged)} {interval(judged)}".strip().replace("-", "\N{MINUS SIGN}")

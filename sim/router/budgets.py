@@ -1,11 +1,11 @@
-"""Caps on tokens over rolling windows: post-paid, refused with 429 (router and pools, 5)."""
+"""Caps on tokens over rolling windows: post-paid, refused with 429."""
 
 from collections import deque
 from math import ceil, floor
 
 from sim.core.kernel import instant
 from sim.core.request import Answer, HttpStatus, Request
-from sim.router.answers import Refusal
+from sim.router.dispatch import Refusal
 from sim.scenario.routing import TEAM_HEADER, Budget
 
 

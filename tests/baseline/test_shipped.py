@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from sim.baseline.changelog import missing
-from sim.baseline.making import stored
-from sim.baseline.places import places
+from sim.baseline.files import missing, places, stored
 from sim.cli import main
 from tests.baseline.conftest import BASELINES, SCENARIOS
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from sim.core.content import Node, Prompt
 from sim.core.kernel import Order
 from sim.engine.vllm import VllmPod
-from sim.pool.activator import Activator
+from sim.pool.scheduler import PoolScheduler
 from sim.core.registry import family
 from sim.core.request import Request
 from sim.router.placement.load import LeastLoaded
@@ -221,7 +221,7 @@ engine("one_pod", lambda name, spec, kernel: Half())
 engine("engine_fails", fails)
 
 
-class PoolSpec(Activator.spec_type):
+class PoolSpec(PoolScheduler.spec_type):
     kind: Literal["half-pool"] = "half-pool"
 
 
@@ -519,28 +519,28 @@ PAST = "the clock would go back"
         ),
         (
             "minus-prompt",
-            "the tokens of a prompt must be a whole number from 1; got -5 (door.py, in _whole, "
+            "the tokens of a prompt must be a whole number from 1; got -5 (ingress.py, in _whole, "
             "called from wayward.py, in send)",
         ),
         (
             "minus-answer",
-            "the output_tokens of a request must be a whole number from 1; got -5 (door.py, in "
+            "the output_tokens of a request must be a whole number from 1; got -5 (ingress.py, in "
             "_whole, called from wayward.py, in send)",
         ),
         (
             "nan-answer",
-            "the output_tokens of a request must be a whole number from 1; got nan (door.py, in "
+            "the output_tokens of a request must be a whole number from 1; got nan (ingress.py, in "
             "_whole, called from wayward.py, in send)",
         ),
         (
             "real-prompt",
-            "the tokens of a prompt must be a whole number from 1; got 100.5 (door.py, in _whole, "
-            "called from wayward.py, in send)",
+            "the tokens of a prompt must be a whole number from 1; got 100.5 (ingress.py, "
+            "in _whole, called from wayward.py, in send)",
         ),
         (
             "key-of-text",
             "the session_key of a request must be a whole number from 0 to 18446744073709551615; "
-            "got 'alice' (door.py, in _whole, called from wayward.py, in send)",
+            "got 'alice' (ingress.py, in _whole, called from wayward.py, in send)",
         ),
         (
             "unfinished",

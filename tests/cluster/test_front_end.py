@@ -6,7 +6,7 @@ import sim
 from sim.core.kernel import Kernel, Order
 from sim.core.ports import PodTotals, Published
 from sim.core.request import Attempt
-from sim.engine.frontend import FrontedPod
+from sim.engine.pod import FrontedPod
 from sim.hardware.engine import FrontEnd
 from tests.cluster.scenarios import fleet
 from tests.engine.harness import Call, Text, Traffic

@@ -9,8 +9,8 @@ from sim.core.errors import InvariantError
 from sim.core.kernel import Kernel, Order
 from sim.core.ports import PodPort, PodTotals, StepReport
 from sim.core.request import Attempt, Reason, Status
-from sim.engine.frontend import FrontedPod
-from sim.engine.process import Process, Replica
+from sim.engine.lifecycle import RankProcess, ReplicaLifecycle
+from sim.engine.pod import FrontedPod
 from sim.hardware.engine import FrontEnd
 from tests.engine.harness import AMPLE_BLOCKS, T0, Call, pods, unrelated
 from tests.oracle import Settings
@@ -18,19 +18,19 @@ from tests.oracle import Settings
 AMPLE = Settings(T0, AMPLE_BLOCKS)
 
 
-class Site:
+class BuildContext:
     """A replica on a clock, and a client that notes what it is told and may act on it."""
 
     def __init__(self, ranks: int = 1, front_end: FrontEnd | None = None) -> None:
         self.kernel = Kernel()
         self._front_end = front_end
-        self.replica = Replica(partial(self._engines, ranks), self.kernel)
+        self.replica = ReplicaLifecycle(partial(self._engines, ranks), self.kernel)
         self.told: list[Attempt] = []
         self.reports: list[StepReport] = []
         self.on_end: Callable[[Attempt], None] = self.told.append
 
     @property
-    def pod(self) -> Process:
+    def pod(self) -> RankProcess:
         return self.replica.processes[0]
 
     def _engines(self, ranks: int) -> list[PodPort]:
@@ -64,7 +64,7 @@ def test_time_is_ready_loading_or_neither() -> None:
     """GPU hours of members would be wrong: of a load that was given up, of a life that goes on,
     or of the time in which the process was down.
     """
-    site = Site()
+    site = BuildContext()
     replica, pod = site.replica, site.pod
     for time_s, action in (
         (1.0, replica.begin_loading),
@@ -90,7 +90,7 @@ def test_time_is_ready_loading_or_neither() -> None:
 
 def test_who_is_not_ready_neither_takes_nor_answers() -> None:
     """Requests would wait in a process that does not exist, and polls would be answered."""
-    site = Site()
+    site = BuildContext()
     early = site.send(1.0, 10, 1)
     site.at(0.5, site.replica.begin_loading)
     site.kernel.run_until(2.0)
@@ -104,7 +104,7 @@ def test_who_is_not_ready_neither_takes_nor_answers() -> None:
 
 def test_work_is_counted_over_all_lives() -> None:
     """A pod that came back would have done nothing before, and totals would fall."""
-    site = Site()
+    site = BuildContext()
     site.replica.start()
     for time_s in (0.0, 1.0, 2.0):
         site.send(time_s, 1000, 3)
@@ -126,9 +126,9 @@ def test_an_engine_that_has_ended_counts_no_more(stop_s: float) -> None:
     """The end of the step that was in flight would still come and be counted, or what a span has
     given would be forgotten. An arrival at 0.5 s would have its step, which is planned afterwards.
     """
-    site = Site()
+    site = BuildContext()
     (engine,) = pods(AMPLE, 1, site.kernel)
-    site.replica = Replica(lambda: [engine], site.kernel)
+    site.replica = ReplicaLifecycle(lambda: [engine], site.kernel)
     site.replica.start()
     site.send(0.0, 1000, 3)
     late = site.send(0.5, 1000, 3)
@@ -149,7 +149,7 @@ def test_an_engine_that_has_ended_counts_no_more(stop_s: float) -> None:
 
 def test_an_observer_sees_every_life_and_the_step_that_is_cut() -> None:
     """A timeline would lack the work of a pod that came back, or show a step that never ended."""
-    site = Site()
+    site = BuildContext()
     site.pod.watch(site)
     site.replica.start()
     site.send(0.0, 1000, 9)
@@ -167,7 +167,7 @@ def test_an_observer_sees_every_life_and_the_step_that_is_cut() -> None:
 
 def test_no_rank_serves_when_the_first_client_is_told() -> None:
     """A router would send a request that broke off at one rank to another one that is dying."""
-    site = Site(ranks=2)
+    site = BuildContext(ranks=2)
     site.replica.start()
     sent = [site.send(0.0, 100, 50), site.send(0.0, 100, 50, rank=1), site.send(0.0, 100, 50)]
     ready: list[list[bool]] = []
@@ -186,7 +186,7 @@ def test_no_rank_serves_when_the_first_client_is_told() -> None:
 
 def test_a_client_that_leaves_while_others_are_told_is_not_told() -> None:
     """Whoever gives up a second request when the first one breaks would get two answers to it."""
-    site = Site()
+    site = BuildContext()
     site.replica.start()
     first, second = site.send(0.0, 100, 50), site.send(0.0, 100, 50)
 
@@ -205,7 +205,7 @@ def test_a_client_that_leaves_while_others_are_told_is_not_told() -> None:
 
 def test_those_that_end_with_a_step_are_served_whoever_stops_the_pod() -> None:
     """Who has all tokens would be told that the connection is lost, or nobody would tell it."""
-    site = Site()
+    site = BuildContext()
     site.replica.start()
     sent = [site.send(0.0, 100, 2), site.send(0.0, 100, 2), site.send(0.0, 100, 9)]
 
@@ -225,7 +225,7 @@ def test_those_that_end_with_a_step_are_served_whoever_stops_the_pod() -> None:
 
 def test_the_front_end_ends_with_the_engine() -> None:
     """A request that is being tokenised would reach the engine of the next life, or get lost."""
-    site = Site(front_end=FrontEnd(per_request=0.05))
+    site = BuildContext(front_end=FrontEnd(per_request=0.05))
     site.replica.start()
     inside, on_its_way = site.send(0.0, 1000, 9), site.send(0.08, 1000, 9)
     site.at(0.1, site.replica.stop)
@@ -240,7 +240,7 @@ def test_the_front_end_ends_with_the_engine() -> None:
 @pytest.mark.parametrize("front_end", [None, FrontEnd(per_request=0.01)])
 def test_a_stop_forgets_who_waits_for_the_pod_to_be_idle(front_end: FrontEnd | None) -> None:
     """A pool that has lost a member would be told that it may unload it."""
-    site = Site(front_end=front_end)
+    site = BuildContext(front_end=front_end)
     site.replica.start()
     site.send(0.0, 1000, 9)
     called: list[float] = []
@@ -256,7 +256,7 @@ def test_a_stop_forgets_who_waits_for_the_pod_to_be_idle(front_end: FrontEnd | N
 
 def test_a_life_begins_once() -> None:
     """A load would be counted twice, or an engine be replaced with its requests inside."""
-    site = Site()
+    site = BuildContext()
     site.replica.begin_loading()
     with pytest.raises(InvariantError, match="cannot load: not down"):
         site.pod.begin_loading()
@@ -274,7 +274,7 @@ def test_who_asked_is_told_once_when_somebody_comes() -> None:
     """An exact idle clock would count on over a request that comes and goes, or be stopped by one
     that nobody took.
     """
-    site = Site()
+    site = BuildContext()
     told: list[float] = []
     site.pod.when_busy(lambda: told.append(site.kernel.now_s))
     site.send(1.0, 10, 1)  # nobody listens yet

@@ -13,7 +13,7 @@ from sim.core.request import Outcome, Request, RequestView
 from sim.engine.spec import Vllm
 from sim.engine.vllm import VllmPod
 from sim.hardware.engine import StepTime
-from sim.router.door import Door
+from sim.router.ingress import Ingress
 from sim.router.proxy import Proxy
 from sim.router.routes import Routes
 from sim.router.upstream import Upstream
@@ -49,7 +49,7 @@ def computed_by_turn(pods: str) -> list[int]:
     way = Upstream("b", list(fleet), partial(Follow, pods), kernel)
     rules = Router(rules=(Rule(name="all", backends=("b",)),))
     routes = Routes(rules, {"b": Backend(engine="e")}, {"b": way})
-    proxy = Proxy("proxy-0", routes, [way], Door(kernel, recorder), kernel, recorder)
+    proxy = Proxy("proxy-0", routes, [way], Ingress(kernel, recorder), kernel, recorder)
     session = Node()
     for turn in range(1, len(pods) + 1):
         prompt = Prompt(session, TURN_TOKENS * turn)

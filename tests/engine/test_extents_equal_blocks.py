@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from sim.core.content import Node, path
-from sim.core.kvcache import ExtentStore, Holding
+from sim.core.kvcache import BlockTable, KVCache
 from tests.engine.harness import Call, Text, Traffic
 from tests.engine.strategies import many
 from tests.oracle import BlockPool, Chains
@@ -19,7 +19,7 @@ class Request:
     def __init__(self, text: int) -> None:
         self.text = text
         self.computed = 0
-        self.extents = Holding()
+        self.extents = BlockTable()
         self.blocks: list[int] = []
 
 
@@ -52,7 +52,7 @@ class Caches(RuleBasedStateMachine):
             for text in range(len(texts))
         ]
         self.nodes: list[Node] = Traffic(tuple(texts), ()).nodes()
-        self.store = ExtentStore(capacity, block_size, unhashed_first)
+        self.store = KVCache(capacity, block_size, unhashed_first)
         self.pool = BlockPool(capacity, unhashed_first)
         self.state_blocks = state_blocks
         self.chains = Chains(block_size)

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 
 from sim.core.kernel import Kernel, Order
 from sim.core.ports import PodPort
-from sim.engine.frontend import FrontedPod
+from sim.engine.pod import FrontedPod
 from sim.hardware.engine import FrontEnd
 from tests.engine.harness import AMPLE_BLOCKS, T0, Call, Client, pods, trace_steps, unrelated
 from tests.engine.strategies import Scenario, crowded, many, scenarios, slot_scenarios

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sim.core.kernel import Kernel, Order
 from sim.core.request import Attempt, Reason, Status
-from sim.engine.process import Replica
+from sim.engine.lifecycle import ReplicaLifecycle
 from tests.engine.harness import (
     AnySettings,
     Call,
@@ -73,7 +73,7 @@ class Run:
     def __init__(self, lives: Lives, polls_s: tuple[float, ...]) -> None:
         kernel = Kernel()
         build = lambda: pods(lives.settings, lives.ranks, kernel)  # noqa: E731
-        replica = Replica(build, kernel)
+        replica = ReplicaLifecycle(build, kernel)
         calls = lives.traffic.calls + lives.later_calls()
         client = Client(kernel, replica.processes, replace(lives.traffic, calls=calls))
         client.begin(polls_s)

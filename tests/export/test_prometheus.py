@@ -97,7 +97,7 @@ def test_pods_have_the_values_of_their_rows(run):
 
 
 def test_every_name_that_users_know_is_there():
-    """A dashboard would have an empty panel (router and pools, 7)."""
+    """A dashboard would have an empty panel."""
     router = {"rules": [_rule("chat", failClosed=True)]}
     table = {"engine": "small", "policy": _table()}
     one = scrape(pooled_run(), router=router, backends={**dict.fromkeys("abx", table)})
@@ -220,7 +220,7 @@ def test_a_pool_by_hand():
 
 
 def test_traffic_beside_the_router_is_not_the_routers():
-    """Direct requests would be placements without a policy, and requests without a rule."""
+    """DirectService requests would be placements without a policy, and requests without a rule."""
     samples = parsed(scrape(pooled_run()))
     tries = samples["llmkube_router_requests_total"]
     assert sum(tries.values()) == 7  # six that are over, and a try before one of them

@@ -1,4 +1,4 @@
-"""A mutation pass: each fault of ``tests.mutations`` alone must make the suite fail.
+"""A mutation pass: each fault of ``tests.mutations.faults`` alone must make the suite fail.
 
     python -m tests.mutations [NAME ...]
 
@@ -19,9 +19,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
-from tests.mutations import FAULTS, Fault
+from tests.mutations.fault import ROOT, Fault
+from tests.mutations.faults import FAULTS
 
-ROOT = Path(__file__).parents[2]
 WORKERS = 2
 TIMEOUT_S = 900
 FAILED = 1  # pytest's exit code for a failed test; others are errors of use or collection
@@ -75,8 +75,7 @@ class Checkout:
     def _with(self, fault: Fault) -> Iterator[None]:
         path = self._place / fault.file
         text = path.read_text("utf-8")
-        assert text.count(fault.old) == 1, f"{fault.name}: not once in {fault.file}: {fault.old!r}"
-        path.write_text(text.replace(fault.old, fault.new), "utf-8")
+        path.write_text(fault.put_into(text), "utf-8")
         try:
             yield
         finally:
@@ -98,7 +97,7 @@ class Pass:
         with ThreadPoolExecutor(WORKERS) as pool:
             for fault, test in zip(faults, pool.map(self._try, faults), strict=True):
                 verdict = f"caught by {test}" if test else "SURVIVED"
-                print(f"{fault.name} ({fault.file}): {fault.meaning}: {verdict}", flush=True)
+                print(f"{fault.name} ({fault.function}): {fault.meaning}: {verdict}", flush=True)
                 survivors += not test
                 catchers.add(test.split("[")[0])
         print(f"{len(faults)} faults, {survivors} survived")

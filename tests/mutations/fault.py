@@ -1,32 +1,56 @@
-"""What a deliberate fault is, and the parts of the suite that may catch one."""
+"""What a deliberate fault is: an expression or a statement of a function that becomes another."""
 
+import ast
 from dataclasses import dataclass
+from pathlib import Path
 
-CASES = "tests/engine/test_oracle_cases.py"
-RULES = "tests/engine/test_engine_rules.py"
-OPTIONS = "tests/engine/test_scheduler_options.py"
-ASYNC = "tests/engine/test_async_scheduling.py"
-STORE = "tests/engine/test_extents_equal_blocks.py"
-TIMES = "tests/engine/test_steptime.py"
-SPANS = "tests/engine/test_span_equals_step.py"
-DECIMAL = f"{SPANS}::test_decimal_times_agree_to_a_nanosecond"
-BINARY = f"{SPANS}::test_binary_times_agree_bit_for_bit"
-LOCKSTEP = "tests/engine/test_lockstep.py"
-LIVES = "tests/engine/test_lives.py"
-IDLE = "tests/engine/test_idle.py"
-PROCESSES = "tests/cluster/test_processes.py"
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """``old``, which occurs once in ``file``, becomes ``new``; ``tests`` should then fail.
+    """In ``function``, a ``module:Class.method``, ``old`` becomes ``new``; ``tests`` then fail.
 
-    What surrounds the change in ``old`` is there to make it the only one.
+    Code is compared by its syntax tree, so that layout and place do not matter.
     """
 
     name: str
-    file: str
+    function: str
     old: str
     new: str
     meaning: str
     tests: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        """Path of the module in the checkout."""
+        return self.function.partition(":")[0].replace(".", "/") + ".py"
+
+    def put_into(self, text: str) -> str:
+        """Return the module ``text`` with the fault; raises ``ValueError`` unless it fits once."""
+        names = self.function.partition(":")[2].split(".")
+        wanted = ast.dump(_node(self.old))
+        found = [
+            node for node in ast.walk(_function(ast.parse(text), names)) if ast.dump(node) == wanted
+        ]
+        if len(found) != 1:
+            raise ValueError(f"{self.name}: {len(found)} times in {self.function}: {self.old}")
+        lines = text.encode().splitlines(keepends=True)
+        first, last = found[0].lineno - 1, found[0].end_lineno - 1
+        head = b"".join(lines[:first]) + lines[first][: found[0].col_offset]
+        tail = lines[last][found[0].end_col_offset :] + b"".join(lines[last + 1 :])
+        return (head + self.new.encode() + tail).decode()
+
+
+def _node(code: str) -> ast.AST:
+    statement = ast.parse(code).body[0]
+    return statement.value if isinstance(statement, ast.Expr) else statement
+
+
+def _function(tree: ast.Module, names: list[str]) -> ast.AST:
+    node: ast.AST = tree
+    for name in names:
+        node = next(
+            each for each in ast.iter_child_nodes(node) if getattr(each, "name", None) == name
+        )
+    return node

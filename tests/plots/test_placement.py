@@ -43,7 +43,7 @@ def test_bars_are_shares_of_the_placements_stacked_by_reason():
 
 
 def test_traffic_beside_the_router_is_no_placement():
-    """Direct traffic would thin out the spills."""
+    """DirectService traffic would thin out the spills."""
     frame = placed(HOME, BOUND, ("placed", None), ("placed", None))
     frame.loc[2:, "proxy"] = DIRECT
     assert shares_away(frame) == {"spill: bound": 0.5}

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from sim.core.request import PoolError
-from sim.pool.matrix import Matrix
+from sim.desk.llama_swap_spec import Matrix
 from tests.pool.harness import Client, Desk
 
 TEN = {"a": (10.0, 0.0), "b": (10.0, 0.0), "c": (10.0, 0.0)}
@@ -350,7 +350,7 @@ def test_the_queue_is_in_order_of_priority_then_of_age() -> None:
 
 
 def test_what_does_not_end_is_killed() -> None:
-    """Direct traffic that llama-swap knows nothing of would keep its member for ever."""
+    """DirectService traffic that llama-swap knows nothing of would keep its member for ever."""
     one = Desk({"a": (10, 8), "b": (10, 0)}, kind="llama-swap", initial=("a",))
     direct = one.direct(0, "a", 100)
     client = one.ask(5, "b", service_s=0)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sim.core.registry import load
-from sim.pool.activator import Activator
+from sim.pool.scheduler import PoolScheduler
 from sim.pool.spec import ModelPool
 
 MEMBERS = {"a": {"load": "30s"}, "b": {"load": "30s", "unload": "1s"}}
@@ -19,7 +19,7 @@ def spec(**keys: Any) -> ModelPool:
 def test_the_kind_is_found() -> None:
     """A scenario with a pool could not be loaded."""
     family = load().pools["model-pool"]
-    assert (family.spec, family.implementation) == (ModelPool, Activator)
+    assert (family.spec, family.implementation) == (ModelPool, PoolScheduler)
 
 
 def test_the_defaults_are_those_of_the_rules() -> None:

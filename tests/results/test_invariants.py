@@ -201,7 +201,7 @@ def polled(in_flight: int, **changes: object) -> list[str]:
 
 
 def test_a_proxy_does_not_count_what_passes_it_by() -> None:
-    """Direct traffic would look like a count that is wrong."""
+    """DirectService traffic would look like a count that is wrong."""
     assert polled(1) == []
     assert polled(0) != []
     assert polled(2) != []

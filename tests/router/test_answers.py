@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from sim.core.request import PoolError, Reason, RouterError
-from sim.router.answers import answer
-from sim.router.routes import Route, Target
-from sim.router.trip import Trip
+from sim.router.dispatch import RoutingContext, answer
+from sim.router.routes import Route, RouteTarget
 from sim.scenario.pool import RouterSide
 
 TIMEOUT = (503, "pool_activation_timeout", 5.0)
@@ -34,11 +33,11 @@ def told(
     """The answer after backends have failed with ``errors``, in this order."""
     upstream: Any = SimpleNamespace(name="m", side=side or RouterSide())
     request: Any = SimpleNamespace(tries=1, hold_s=0.0)
-    route = Route("rule", tuple(Target(upstream, 1.0) for _ in errors), False, fail_closed)
-    trip = Trip(request, route, 0, 0.0)
+    route = Route("rule", tuple(RouteTarget(upstream, 1.0) for _ in errors), False, fail_closed)
+    routing = RoutingContext(request, route, 0, 0.0)
     for error in errors:
-        trip.pass_over(error, 1.0)
-    return tuple(answer(trip))  # type: ignore[return-value]
+        routing.pass_over(error, 1.0)
+    return tuple(answer(routing))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("before", [(), (Reason.BACKEND_ERROR,), (PoolError.INCUMBENT_BUSY,)])

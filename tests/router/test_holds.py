@@ -9,7 +9,7 @@ from sim.core.content import Node, Prompt
 from sim.core.kernel import Kernel, Order
 from sim.core.recorder import Recorder
 from sim.core.request import Attempt, Request, RequestView, Status
-from sim.router.door import Door
+from sim.router.ingress import Ingress
 from sim.router.proxy import Proxy
 from sim.router.routes import Routes
 from sim.router.upstream import Upstream
@@ -69,7 +69,7 @@ class Desk:
         self.policy = Told(iter(decisions))
         free = Told(iter(lambda: Place(0, "placed"), None))
         self.pods = {name: Pod(f"{name}-0", self.kernel) for name in "ab"}
-        self.ways = {
+        self.upstreams = {
             name: Upstream(name, [self.pods[name]], policy, self.kernel)  # type: ignore[list-item]
             for name, policy in (("a", lambda: self.policy), ("b", lambda: free))
         }
@@ -77,9 +77,11 @@ class Desk:
             {"rules": ({"name": "all", "backends": ("a", "b")},), "defaultRoute": None}
         )
         plain = Backend.model_construct(capabilities=(), timeout=None)
-        routes = Routes(router, {"a": plain, "b": plain}, self.ways)
-        door = Door(self.kernel, self.recorder)
-        self.proxy = Proxy("p", routes, list(self.ways.values()), door, self.kernel, self.recorder)
+        routes = Routes(router, {"a": plain, "b": plain}, self.upstreams)
+        ingress = Ingress(self.kernel, self.recorder)
+        self.proxy = Proxy(
+            "p", routes, list(self.upstreams.values()), ingress, self.kernel, self.recorder
+        )
         self.ended: list[Request] = []
         node = Node()
         prompt = Prompt(node, 10)
@@ -93,7 +95,7 @@ class Desk:
         """How the request ended, and how long it was held."""
         self.kernel.run_until(100.0)
         assert self.ended == [self.request]
-        assert [way.columns.in_flight for way in self.ways.values()] == [[0], [0]]
+        assert [way.columns.in_flight for way in self.upstreams.values()] == [[0], [0]]
         request = self.request
         return request.status, request.http_status, request.end_s, request.hold_s
 
@@ -154,7 +156,7 @@ def test_a_client_that_comes_back_after_a_restart_is_not_woken_by_its_old_hold()
 def test_a_pod_that_dies_while_a_request_is_held_leads_to_the_next_backend() -> None:
     """A policy would be asked without a pod to choose; the wait would be lost on the way."""
     desk = Desk(Hold(5.0), HERE)
-    desk.at(3.0, Order.FAULT, lambda: desk.ways["a"].set_up(0, False))
+    desk.at(3.0, Order.FAULT, lambda: desk.upstreams["a"].set_up(0, False))
     assert desk.run() == ("completed", 200, 6.0, 5.0)
     assert [failure.error for failure in desk.recorder.failed_attempts] == ["no_ready_pod"]
     assert [attempt.pod for attempt in desk.recorder.attempts] == ["b-0"]

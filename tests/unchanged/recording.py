@@ -94,6 +94,8 @@ def _files(root: Path) -> dict[str, str]:
         names[:] = sorted(each for each in names if not (Path(folder) / each).is_symlink())
         for file in sorted(files):
             path = Path(folder) / file
+            if path.is_symlink():
+                continue
             text = path.suffix not in LOOKS and file != "manifest.json"
             content = _normal(path.read_text("utf-8"), str(root.resolve())) if text else ""
             digest = hashlib.sha256(repr(content).encode()).hexdigest()[:16] if text else ""

@@ -18,7 +18,7 @@ def after(seconds: float) -> Callable[[Request], tuple[float, str]]:
 
 
 @dataclass
-class Door:
+class Ingress:
     """Answers a request after the time, and with the status, that ``service`` says."""
 
     kernel: Kernel
@@ -72,7 +72,7 @@ def run(
 ) -> Ran:
     """Run workloads, each a family and its spec, against the fake front door."""
     kernel = Kernel()
-    door = Door(kernel, service or after(1.0))
+    door = Ingress(kernel, service or after(1.0))
     built = {}
     for name, (kind, spec) in workloads.items():
         context = WorkloadContext(

@@ -19,7 +19,7 @@ from sim.core.ports import WorkloadContext
 from sim.core.recorder import Recorder
 from sim.core.request import Request, RequestView, Status
 from sim.core.rng import Streams
-from sim.router.door import Door
+from sim.router.ingress import Ingress
 from sim.workload.script import Script, ScriptSpec
 
 
@@ -56,7 +56,7 @@ class Server:
     sent: list[tuple[float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.door = Door(self.kernel, self.recorder)
+        self.door = Ingress(self.kernel, self.recorder)
         self.door.on_end = self.ended.append
 
     def submit(self, request: Request) -> None:

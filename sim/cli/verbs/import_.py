@@ -61,7 +61,7 @@ def command(
     """
     if output is not None and output.exists() and not force:
         raise UserError(f"{output} exists; --force overwrites it")
-    from sim.manifests.engine import Given
+    from sim.manifests.engines import Given
     from sim.manifests.translation import translate
 
     manifests = _read(files)

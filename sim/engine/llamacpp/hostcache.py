@@ -51,7 +51,7 @@ class HostCache:
         self.tokens -= best.tokens
         return best
 
-    def held_tokens(self, prompt: Prompt) -> int:
+    def cached_prefix_tokens(self, prompt: Prompt) -> int:
         """Most leading tokens of ``prompt`` in one context that would be used for it."""
         common = [(saved.common_prefix(prompt), saved.tokens) for saved in self._contexts]
         return max((same for same, of in common if same >= LEAST_KEPT * of), default=0)

@@ -2,12 +2,12 @@
 
 from sim.core.kernel import Kernel
 from sim.core.registry import family
-from sim.engine.intake import Intake
 from sim.engine.llamacpp.slots import Slots
 from sim.engine.llamacpp.spec import LlamaCpp
+from sim.engine.output_processor import RequestLimits
 from sim.engine.pod import Pod
 from sim.engine.steptime import StepTime
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 
 
 @family(LlamaCpp)
@@ -17,7 +17,7 @@ class LlamaCppPod(Pod):
     def __init__(self, name: str, engine: LlamaCpp, kernel: Kernel) -> None:
         steptime = StepTime(step_time(engine), pass_tokens=engine.ubatch_size)
         context_tokens = engine.context_tokens()
-        intake = Intake(longest_prompt=context_tokens - 1, longest_sequence=context_tokens)
+        intake = RequestLimits(longest_prompt=context_tokens - 1, longest_sequence=context_tokens)
         super().__init__(name, Slots(engine), steptime, intake, kernel)
 
     @classmethod

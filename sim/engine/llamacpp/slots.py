@@ -14,10 +14,10 @@ from typing import Final
 
 from sim.core.content import Node, Prompt
 from sim.core.request import Attempt
-from sim.engine.batch import Batch, Sequence
+from sim.engine.batch import Batch, RunningRequest
 from sim.engine.llamacpp.hostcache import HostCache
 from sim.engine.llamacpp.spec import LlamaCpp
-from sim.engine.scheduling import Step
+from sim.engine.scheduling import SchedulerOutput
 
 EMPTY: Final = Prompt(Node(), 0)
 KEPT_IN_PLACE: Final = 0.5
@@ -30,7 +30,7 @@ class Slot:
 
     index: int
     context: Prompt = EMPTY
-    sequence: Sequence | None = None
+    sequence: RunningRequest | None = None
     released: int = -1
 
 
@@ -45,11 +45,11 @@ class Slots:
 
     def __init__(self, spec: LlamaCpp) -> None:
         self.batch = Batch(block_size=1)
-        self.waiting: deque[Sequence] = deque()
-        self.running: dict[Sequence, Slot] = {}
+        self.waiting: deque[RunningRequest] = deque()
+        self.running: dict[RunningRequest, Slot] = {}
         self.held = 0  # tokens of KV of the running sequences
         self.capacity = spec.kv_tokens()
-        self.finishing: list[Sequence] = []
+        self.finishing: list[RunningRequest] = []
         self.arrivals = 0
         self.preemptions = 0
         self.recomputed_tokens = 0
@@ -63,10 +63,10 @@ class Slots:
         self._launches = 0
         self._releases = 0
 
-    def enqueue(self, attempt: Attempt, limit: int) -> Sequence:
+    def enqueue(self, attempt: Attempt, limit: int) -> RunningRequest:
         """A new request waits, to be answered with at most ``limit`` tokens."""
         wanted = attempt.request.output_tokens
-        sequence = Sequence(attempt, self.arrivals, min(wanted, limit), wanted > limit)
+        sequence = RunningRequest(attempt, self.arrivals, min(wanted, limit), wanted > limit)
         self.arrivals += 1
         self.waiting.append(sequence)
         return sequence
@@ -81,11 +81,11 @@ class Slots:
         """How many decode steps, at most ``limit``, find KV, idle slots purged if need be."""
         return min(limit, (self.capacity - self.held) // self.batch.decoders)
 
-    def plan(self) -> Step:
+    def plan(self) -> SchedulerOutput:
         """Give slots to those who wait, then fill the batch of one step."""
-        step = Step()
-        admitted: list[Sequence] = []
-        failed: list[Sequence] = []
+        step = SchedulerOutput()
+        admitted: list[RunningRequest] = []
+        failed: list[RunningRequest] = []
         while True:
             while self.waiting and len(self.running) < len(self._slots):
                 admitted.append(self._launch(self.waiting.popleft()))
@@ -95,7 +95,7 @@ class Slots:
             if self._hold(self.batch.decoders + min(missing, room)):
                 break
             failed += self._break_off()
-        filled: list[Sequence] = []
+        filled: list[RunningRequest] = []
         for sequence in prefilling:
             self._compute(sequence, room - step.prefill_tokens, step, filled)
         step.decoders = self.batch.decoders
@@ -103,10 +103,10 @@ class Slots:
         step.admitted, step.failed, step.filled = tuple(admitted), tuple(failed), tuple(filled)
         return step
 
-    def take_back(self, step: Step) -> None:
+    def take_back(self, step: SchedulerOutput) -> None:
         """Nothing to undo: whoever is not in an empty step does not run."""
 
-    def complete(self, step: Step) -> list[Sequence]:
+    def complete(self, step: SchedulerOutput) -> list[RunningRequest]:
         """What was planned is done; returns who has ended, in slot order."""
         self.batch.advance(1)
         ended = self.batch.pop_ended()
@@ -120,18 +120,18 @@ class Slots:
                 ended.append(sequence)
         return self._in_slot_order(ended)
 
-    def complete_span(self, steps: int) -> list[Sequence]:
+    def complete_span(self, steps: int) -> list[RunningRequest]:
         """The same for a span of ``steps`` decode steps, whose KV is known to be there."""
         self._hold(steps * self.batch.decoders)
         self.batch.advance(steps)
         return self._in_slot_order(self.batch.pop_ended())
 
-    def release(self, sequences: list[Sequence]) -> None:
+    def release(self, sequences: list[RunningRequest]) -> None:
         """Their slots are idle now, in slot order; what was computed stays in their KV."""
         for sequence in self._in_slot_order(sequences):
             self._free(self.running.pop(sequence), sequence)
 
-    def held_tokens(self, prompt: Prompt) -> int:
+    def cached_prefix_tokens(self, prompt: Prompt) -> int:
         """Most leading tokens of ``prompt`` in the context of an idle slot or in host memory.
 
         Which slot a request gets is another matter: it may find less.
@@ -140,15 +140,15 @@ class Slots:
             return 0
         common = [slot.context.common_prefix(prompt) for slot in self._idle()]
         if self._host is not None:
-            common.append(self._host.held_tokens(prompt))
+            common.append(self._host.cached_prefix_tokens(prompt))
         return min(max(common, default=0), prompt.tokens - 1)
 
     # -- slots ----------------------------------------------------------------------------
 
-    def _in_slot_order(self, sequences: list[Sequence]) -> list[Sequence]:
+    def _in_slot_order(self, sequences: list[RunningRequest]) -> list[RunningRequest]:
         return sorted(sequences, key=lambda sequence: self.running[sequence].index)
 
-    def _free(self, slot: Slot, sequence: Sequence) -> None:
+    def _free(self, slot: Slot, sequence: RunningRequest) -> None:
         if sequence.decoding:
             self.batch.leave(sequence)
         self.held -= sequence.computed
@@ -157,7 +157,7 @@ class Slots:
         slot.released = self._releases
         self._releases += 1
 
-    def _launch(self, sequence: Sequence) -> Sequence:
+    def _launch(self, sequence: RunningRequest) -> RunningRequest:
         """Give ``sequence`` the slot that suits it best; there is an idle one."""
         prompt = sequence.attempt.request.prompt
         slot, loses = self._choose(prompt)
@@ -211,7 +211,7 @@ class Slots:
 
     # -- parts of a step ------------------------------------------------------------------
 
-    def _prefilling(self) -> list[Sequence]:
+    def _prefilling(self) -> list[RunningRequest]:
         """Who has prompt tokens to compute, in slot order."""
         running = (slot.sequence for slot in self._slots)
         return [one for one in running if one is not None and one.computed < one.target]
@@ -235,7 +235,7 @@ class Slots:
         self.held += tokens
         return True
 
-    def _break_off(self) -> list[Sequence]:
+    def _break_off(self) -> list[RunningRequest]:
         """A batch that fits nowhere fails all who run, and their slots are cleared."""
         broken = self._in_slot_order(list(self.running))
         self.release(broken)
@@ -243,7 +243,13 @@ class Slots:
             slot.context = EMPTY
         return broken
 
-    def _compute(self, sequence: Sequence, room: int, step: Step, filled: list[Sequence]) -> None:
+    def _compute(
+        self,
+        sequence: RunningRequest,
+        room: int,
+        step: SchedulerOutput,
+        filled: list[RunningRequest],
+    ) -> None:
         """Put the next tokens of a prompt into the step, at most ``room``; they have KV."""
         start = sequence.computed
         chunk = min(sequence.target - start, room)
