@@ -120,12 +120,13 @@ class Kind:
     """
 
     name: str
-    title: str
     lacks: str
     says: Callable[[Material], bool]
     panels: Callable[[Material, Sequence[StoredRun], float], tuple[list[Panel], float]]
     by_run: bool = True
     """Whether panels are of a run each, with one axis of time."""
+    title: str = ""
+    """That of each panel when missing."""
 
     @style.styled()
     def draw(
@@ -258,7 +259,6 @@ CATALOGUE: Final[dict[str, Kind]] = {
     for kind in (
         Kind(
             "ttft-cdf",
-            "Time to first token",
             "no requests",
             lambda of: len(of.requests) > 0,
             _over_all(ttft_cdf, "requests", lambda *_: 2.7),
@@ -266,37 +266,23 @@ CATALOGUE: Final[dict[str, Kind]] = {
         ),
         Kind(
             "metrics",
-            "Variants side by side",
             "no headline is known",
             lambda of: bool(_headlines(of)),
             _metrics,
             by_run=False,
+            title="Variants side by side",
         ),
         Kind(
             "hit-rate-over-time",
-            "Prompt tokens found in the cache",
             "no prompt was ever in a cache",
             lambda of: bool((of.placements["cached_tokens"] > 0).any()),
             _over_all(hit_rate_over_time, "placements", lambda *_: 2.7),
             by_run=False,
         ),
-        Kind(
-            "load-over-time",
-            "Requests in flight on each pod",
-            "no polls",
-            _is_polled,
-            _polls(load_over_time, "in_flight"),
-        ),
-        Kind(
-            "kv-usage-over-time",
-            "KV blocks held by requests",
-            "no polls",
-            _is_polled,
-            _polls(kv_usage_over_time, "kv_usage"),
-        ),
+        Kind("load-over-time", "no polls", _is_polled, _polls(load_over_time, "in_flight")),
+        Kind("kv-usage-over-time", "no polls", _is_polled, _polls(kv_usage_over_time, "kv_usage")),
         Kind(
             "spills-by-reason",
-            "Requests sent away from their home",
             "no homes",
             lambda of: has_home(of.placements),
             _over_all(
@@ -308,14 +294,12 @@ CATALOGUE: Final[dict[str, Kind]] = {
         ),
         Kind(
             "session-map",
-            "Where each session was sent",
             "no sessions that could be on several pods",
             lambda of: sessions_may_move(of.requests),
             _sessions,
         ),
         Kind(
             "pool-timeline",
-            "Who was in memory",
             "no pools",
             lambda of: any(run.facts.pools for run in of.firsts),
             _pools,

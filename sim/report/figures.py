@@ -71,7 +71,7 @@ def _figure(
     note = "; ".join(drawing.notes)
     return Figure(
         anchor=f"{anchor}-{kind.name}" + (f"-{at + 1}" if at else ""),
-        title=kind.title,
+        title=drawing.title,
         captions=tuple(captions),
         note=f"{note[0].upper()}{note[1:]}." if note else "",
         source=f"data:image/svg+xml;base64,{b64encode(as_bytes(drawing)).decode()}",

@@ -5,7 +5,6 @@ from io import StringIO
 from typing import Any, Final, TypeAlias
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from sim.core.errors import ScenarioError
 from sim.core.recorder import RunFacts
@@ -206,32 +205,11 @@ def resolved_yaml(
         document["variants"] = {
             name: {path: values[name] for path, values in found.items()} for name in variants
         }
-    writer = YAML()
-    writer.width = WIDTH
-    writer.representer.add_representer(type(None), _null)
+    writer = YAML(typ="safe", pure=True)
+    writer.width, writer.allow_unicode = WIDTH, True
+    writer.default_flow_style = False
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    writer.representer.ignore_aliases = lambda *_: True
     stream = StringIO()
-    writer.dump(_styled(document), stream)
+    writer.dump(document, stream)
     return "".join(f"# {line}\n" for line in remark.splitlines()) + stream.getvalue()
-
-
-def _null(representer: Any, _: None) -> Any:
-    return representer.represent_scalar("tag:yaml.org,2002:null", "null")
-
-
-def _styled(value: Json) -> Json:
-    """Blocks and lists in one line where they are short and hold plain values only."""
-    if isinstance(value, Mapping):
-        block = CommentedMap((key, _styled(each)) for key, each in value.items())
-        if not any(map(_branches, value.values())) and len(str(value)) < WIDTH:
-            block.fa.set_flow_style()
-        return block
-    if isinstance(value, list):
-        items = CommentedSeq(map(_styled, value))
-        if not any(map(_branches, value)):
-            items.fa.set_flow_style()
-        return items
-    return value
-
-
-def _branches(value: Json) -> bool:
-    return bool(value) and isinstance(value, Mapping | list)

@@ -76,7 +76,5 @@ def test_names_seeds_and_descriptions_are_no_differences():
 
 def test_keys_with_dots_are_not_taken_for_paths():
     """A header called a.b would be put at the path a, b."""
-    found = differences(
-        {"a": scenario(engine={"x.y": 1}), "b": scenario(engine={"x.y": 2})},
-    )
+    found = differences({"a": scenario(engine={"x.y": 1}), "b": scenario(engine={"x.y": 2})})
     assert found == {"engine": {"a": {"x.y": 1}, "b": {"x.y": 2}}}
