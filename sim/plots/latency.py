@@ -10,20 +10,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from sim.core.request import Status
 from sim.core.stats import Floats, Sample
-from sim.plots import style
-from sim.plots.frames import (
-    MOST_SEEDS,
-    REQUESTS,
-    Span,
-    check_table,
-    mean_in_words,
-    numbers,
-    runs_of,
-    shown,
-    variants_of,
-    window_in_words,
-    within,
-)
+from sim.plots import frames, style
+from sim.plots.frames import Span, numbers, shown, within
 
 LEVELS: Final = np.round(np.concatenate([np.arange(0, 990, 5), np.arange(990, 1001)]) / 1000, 3)
 """Shares of the requests at which a distribution is drawn, finer where the slowest are."""
@@ -59,12 +47,12 @@ def ttft_cdf(
     without a first token at the end of the run count as later than all others,
     so a curve with such ends below 100 %.
     """
-    check_table(requests, REQUESTS, "arrival_s", "first_token_s", "status")
+    frames.check_table(requests, frames.REQUESTS, "arrival_s", "first_token_s", "status")
     ax = ax or style.own_axes()
     requests = within(requests, "arrival_s", window_s)
     seeds, censored, ends_s = 0, 0.0, np.zeros(0)
-    for variant, look in style.looks(variants_of(requests, variants)).items():
-        found = [ttft_sample(rows) for rows in runs_of(requests, variant).values()]
+    for variant, look in style.looks(frames.variants_of(requests, variants)).items():
+        found = [ttft_sample(rows) for rows in frames.runs_of(requests, variant).values()]
         samples = [sample for sample in found if len(sample.observed) + sample.censored]
         if not samples:
             continue
@@ -72,7 +60,7 @@ def ttft_cdf(
         share = [one.censored / (len(one.observed) + one.censored) for one in samples]
         censored = max(censored, *share)
         curves = [percentile_curve(sample) for sample in samples]
-        if 1 < len(curves) <= MOST_SEEDS:
+        if 1 < len(curves) <= frames.MOST_SEEDS:
             ax.plot(np.transpose(curves), LEVELS, **look.thin)
         mean = np.mean(curves, axis=0)
         ax.plot(mean, LEVELS, label=shown(variant), **look.line())
@@ -83,8 +71,8 @@ def ttft_cdf(
     style.finish(
         ax,
         "Time to first token",
-        window_in_words("arrivals", window_s),
-        mean_in_words(seeds, "the percentiles of "),
+        frames.window_in_words("arrivals", window_s),
+        frames.mean_in_words(seeds, "the percentiles of "),
         f"up to {censored * 100:.1f} % had no first token when a run ended: curves end below 100 %"
         if censored
         else "",

@@ -10,22 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from sim.core.stats import Floats
-from sim.plots import style
-from sim.plots.frames import (
-    MOST_SEEDS,
-    PLACEMENTS,
-    PODS,
-    Span,
-    bin_starts,
-    bin_width_s,
-    check_table,
-    first_run,
-    mean_in_words,
-    numbers,
-    runs_of,
-    shown,
-    variants_of,
-)
+from sim.plots import frames, style
+from sim.plots.frames import Span, numbers, shown
 
 _UNITS: Final = ((14_400.0, 3_600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
 _STEPS: Final = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500)
@@ -85,20 +71,20 @@ def hit_rate_over_time(
     runs' shares, with each run as a thin line. Outside ``window_s`` is grey.
     """
     columns = ("request_id", "scheduled_s", "cached_tokens", "prompt_tokens")
-    check_table(placements, PLACEMENTS, *columns)
+    frames.check_table(placements, frames.PLACEMENTS, *columns)
     ax = ax or style.own_axes()
     last_s = float(np.nanmax(numbers(placements, "scheduled_s"), initial=0.0))
-    width_s = bin_width_s(last_s, MOST_HIT_BINS)
-    starts_s = bin_starts(last_s, width_s)
+    width_s = frames.bin_width_s(last_s, MOST_HIT_BINS)
+    starts_s = frames.bin_starts(last_s, width_s)
     middles_s, end_s = starts_s + width_s / 2.0, float(starts_s[-1]) + width_s
     seeds = 0
-    for variant, look in style.looks(variants_of(placements, variants)).items():
-        runs = [first_admissions(rows) for rows in runs_of(placements, variant).values()]
+    for variant, look in style.looks(frames.variants_of(placements, variants)).items():
+        runs = [first_admissions(rows) for rows in frames.runs_of(placements, variant).values()]
         curves = [_shares(run, width_s, len(starts_s)) for run in runs if len(run)]
         if not curves:
             continue
         seeds = max(seeds, len(curves))
-        if 1 < len(curves) <= MOST_SEEDS:
+        if 1 < len(curves) <= frames.MOST_SEEDS:
             ax.plot(middles_s, np.transpose(curves), **look.thin)
         mean = pd.DataFrame(curves).mean()
         ax.plot(middles_s, mean, label=shown(variant), **look.line())
@@ -112,8 +98,10 @@ def hit_rate_over_time(
     ax.yaxis.set_major_formatter(style.per_cent())
     low, high = max(0.0, ax.get_ylim()[0]), min(1.0, ax.get_ylim()[1]) if seeds else 1.0
     ax.set_ylim(low, high + 0.02 * (high - low))  # or half of a line at 100 % would be cut off
-    binned = f"all pods, per {width_s:g} s"
-    style.finish(ax, "Prompt tokens found in the cache", binned, mean_in_words(seeds), shaded)
+    binned, means = f"all pods, per {width_s:g} s", frames.mean_in_words(seeds)
+    style.finish(ax, "Prompt tokens found in the cache", binned, means, shaded)
+        ax, "Prompt tokens found in the cache", binned, frames.mean_in_words(seeds), shaded
+    )
     return ax
 
 
@@ -131,8 +119,8 @@ def polled(pods: pd.DataFrame, gauge: str) -> tuple[pd.DataFrame, float]:
     """
     times_s = numbers(pods, "time_s")
     last_s = float(times_s.max(initial=0.0))
-    width_s = bin_width_s(last_s, MOST_BINS)
-    starts_s = bin_starts(last_s, width_s)
+    width_s = frames.bin_width_s(last_s, MOST_BINS)
+    starts_s = frames.bin_starts(last_s, width_s)
     names = pods["pod"].astype(str).to_numpy()
     means = pods[gauge].astype(float).groupby([names, times_s // width_s]).mean().unstack()
     table = means.reindex(pd.unique(names), columns=range(len(starts_s)))
@@ -178,9 +166,9 @@ def load_over_time(
     Outside ``window_s`` is grey. ``most`` is the end of the scale, for figures
     to be compared.
     """
-    check_table(pods, PODS, "time_s", "pod", "in_flight", "waiting")
+    frames.check_table(pods, frames.PODS, "time_s", "pod", "in_flight", "waiting")
     ax = ax or style.own_axes()
-    rows, run = first_run(pods, variant, seed)
+    rows, run = frames.first_run(pods, variant, seed)
     most = most or highest([rows], "in_flight", window_s) or 1.0
     draw = _nobody if not len(rows) else _heat_map if is_heat_map(rows) else _load_lines
     notes = draw(ax, rows, most, window_s)
@@ -206,9 +194,9 @@ def kv_usage_over_time(
     ``window_s`` is grey. ``most`` is the end of the scale, for figures to be
     compared.
     """
-    check_table(pods, PODS, "time_s", "pod", "kv_usage")
+    frames.check_table(pods, frames.PODS, "time_s", "pod", "kv_usage")
     ax = ax or style.own_axes()
-    rows, run = first_run(pods, variant, seed)
+    rows, run = frames.first_run(pods, variant, seed)
     most = most or highest([rows], "kv_usage")
     notes = (_kv_usage if len(rows) else _nobody)(ax, rows, most, window_s)
     style.finish(ax, "KV blocks held by requests", *notes, run=run)

@@ -11,20 +11,8 @@ from matplotlib.patches import Patch
 
 from sim.core.request import DIRECT, Outcome, Reason
 from sim.core.stats import t_interval
-from sim.plots import style
-from sim.plots.frames import (
-    PLACEMENTS,
-    REQUESTS,
-    Span,
-    check_table,
-    first_run,
-    numbers,
-    runs_of,
-    shown,
-    variants_of,
-    window_in_words,
-    within,
-)
+from sim.plots import frames, style
+from sim.plots.frames import Span, numbers, shown, within
 from sim.plots.overtime import last_of_panels_s, time_axis
 
 AWAY: Final = (Outcome.SPILL, Outcome.MIGRATED)
@@ -71,10 +59,10 @@ def spills_by_reason(
     router, the mean over the seeds, with the 95 % t interval of the whole bar.
     A policy without a home has no bar.
     """
-    check_table(placements, PLACEMENTS, "dispatch_s", "proxy", "outcome", "reason")
+    frames.check_table(placements, frames.PLACEMENTS, "dispatch_s", "proxy", "outcome", "reason")
     rows = within(placements, "dispatch_s", window_s)
-    order = variants_of(rows, variants)
-    runs = {variant: list(runs_of(rows, variant).values()) for variant in order}
+    order = frames.variants_of(rows, variants)
+    runs = {variant: list(frames.runs_of(rows, variant).values()) for variant in order}
     shares = {name: [shares_away(run) for run in runs[name] if has_home(run)] for name in order}
     ax = ax or style.own_axes(spills_in(order, style.WIDTH_IN))
     _spill_bars(ax, shares)
@@ -89,7 +77,7 @@ def spills_by_reason(
     style.finish(
         ax,
         "Requests sent away from their home",
-        window_in_words("dispatched", window_s),
+        frames.window_in_words("dispatched", window_s),
         f"mean of {seeds} seeds with the 95 % t interval of the whole" if seeds > 1 else "",
         least=1,
     )
@@ -151,9 +139,9 @@ def session_map(
     ``MOST_COLOURS`` pods only moves are told apart. ``pods`` fixes the order
     and so the colours.
     """
-    check_table(requests, REQUESTS, "session_id", "pod", "arrival_s", "end_s")
+    frames.check_table(requests, frames.REQUESTS, "session_id", "pod", "arrival_s", "end_s")
     ax = ax or style.own_axes(3.4)
-    rows, run = first_run(requests, variant, seed)
+    rows, run = frames.first_run(requests, variant, seed)
     sessions, begun = _chosen(rows, window_s)
     looks = style.looks(list(pods or pods_of(rows)), style.PODS)
     many = len(looks) > MOST_COLOURS
@@ -204,21 +192,14 @@ def sessions_may_move(requests: pd.DataFrame) -> bool:
     return bool(placed.loc[several, "pod"].nunique() > 1)
 
 
-def _begun(rows: pd.DataFrame, window_s: Span | None) -> pd.DataFrame:
-    """The sessions with two placed requests or more that begin in the window, by arrival."""
-    placed = rows[rows["session_id"].notna() & rows["pod"].notna()]
-    by_session = placed.groupby("session_id", sort=False, observed=True)["arrival_s"]
-    facts = by_session.agg(["min", "size"])
-    return within(facts[facts["size"] > 1], "min", window_s).sort_values("min", kind="stable")
-
-
 def _chosen(rows: pd.DataFrame, window_s: Span | None) -> tuple[list[pd.DataFrame], int]:
-    """The requests of each session to draw, and how many sessions there would be."""
-    begun = _begun(rows, window_s)
-    chosen = begun.index[:MOST_SESSIONS]
-    placed = rows[rows["session_id"].isin(chosen) & rows["pod"].notna()]
-    groups = dict(iter(placed.groupby("session_id", sort=False, observed=True)))
-    return [groups[name].sort_values("arrival_s", kind="stable") for name in chosen], len(begun)
+    """The requests of each session to draw, by arrival, and how many sessions there would be."""
+    placed = rows[rows["session_id"].notna() & rows["pod"].notna()]
+    sessions = placed.groupby("session_id", sort=False, observed=True)
+    facts = sessions["arrival_s"].agg(["min", "size"])
+    begun = within(facts[facts["size"] > 1], "min", window_s).sort_values("min", kind="stable")
+    groups = [sessions.get_group(name) for name in begun.index[:MOST_SESSIONS]]
+    return [turns.sort_values("arrival_s", kind="stable") for turns in groups], len(begun)
 
 
 def _last_s(turns: pd.DataFrame) -> float:

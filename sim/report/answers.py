@@ -1,7 +1,8 @@
 """The answers on the first screen, and the verdicts on variants over paired seeds."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from sim.comparison.paired import compare
@@ -77,39 +78,29 @@ class Table:
     rows: tuple[TableRow, ...]
 
 
-@dataclass(frozen=True)
-class Judge:
-    """Compares variants of a study; each pair is judged once.
+@cache
+def judged(study: Study, base: str, new: str) -> Mapping[str, MetricVerdict]:
+    """Every metric of one variant against another, by key.
 
     The primary metrics of a pair are one family: whatever is said to differ in
     it does so with 95 % confidence in all of them together.
     """
-
-    study: Study
-    _sides: dict[str, Side] = field(default_factory=dict)
-    _judged: dict[tuple[str, str], Mapping[str, MetricVerdict]] = field(default_factory=dict)
-
-    def judged(self, base: str, new: str) -> Mapping[str, MetricVerdict]:
-        """Every metric of ``new`` against ``base``, by key."""
-        if (base, new) not in self._judged:
-            found = compare(self._side(base), self._side(new))
-            self._judged[base, new] = {each.key: each for each in found.judged}
-        return self._judged[base, new]
-
-    def shared_seeds(self, base: str, new: str) -> int:
-        """Under how many seeds both were run."""
-        return len(set(self.study.seeds[base]) & set(self.study.seeds[new]))
-
-    def _side(self, variant: str) -> Side:
-        if variant not in self._sides:
-            runs = [run for run in self.study.stored if run.variant == variant]
-            self._sides[variant] = stored_side(self.study.called(variant), runs)
-        return self._sides[variant]
+    return {each.key: each for each in compare(_side(study, base), _side(study, new)).judged}
 
 
-def answers(judge: Judge) -> Iterator[Answer]:
+@cache
+def _side(study: Study, variant: str) -> Side:
+    runs = [run for run in study.stored if run.variant == variant]
+    return stored_side(study.called(variant), runs)
+
+
+def _shared_seeds(study: Study, base: str, new: str) -> int:
+    """Under how many seeds both were run."""
+    return len(set(study.seeds[base]) & set(study.seeds[new]))
+
+
+def answers(study: Study) -> Iterator[Answer]:
     """At most four figures that a reader asks for first: SLO, waiting, errors, hits, output."""
-    study = judge.study
     rows = {row.key: row for row in study.rows if row.key}
     waits = [key for key in study.comparison if key.startswith(BY_WORKLOAD) and key.endswith(TTFT)]
     asked = ("slo_attainment", *(waits or (TTFT,)), *AFTER_TTFT)
@@ -117,7 +108,7 @@ def answers(judge: Judge) -> Iterator[Answer]:
     for key in known[:MOST]:
         title, unit = name_of(rows[key])
         better = BETTER[metric(key).better]
-        yield Answer(title, unit, better, _standings(study, rows[key]), _finding(judge, rows[key]))
+        yield Answer(title, unit, better, _standings(study, rows[key]), _finding(study, rows[key]))
 
 
 def _any(study: Study, key: str) -> bool:
@@ -159,9 +150,8 @@ def _standings(study: Study, row: Row) -> tuple[Standing, ...]:
     )
 
 
-def _finding(judge: Judge, row: Row) -> str:
+def _finding(study: Study, row: Row) -> str:
     """A sentence on who stands where, and whether the seeds bear it out."""
-    study = judge.study
     title, unit = name_of(row)
     title = f"{title[0].upper()}{title[1:]}"
     values = {name: study.value(row.key, name) for name in study.variants}
@@ -180,16 +170,16 @@ def _finding(judge: Judge, row: Row) -> str:
     return (
         f"{title} is {'highest' if up else 'lowest'} with {study.called(ordered[0])}, {best}, "
         f"against {worst} with {study.called(ordered[-1])}"
-        f"{_borne_out(judge, row.key, ordered[-1], ordered[0])}"
+        f"{_borne_out(study, row.key, ordered[-1], ordered[0])}"
     )
 
 
-def _borne_out(judge: Judge, key: str, base: str, new: str) -> str:
+def _borne_out(study: Study, key: str, base: str, new: str) -> str:
     """Whether the seeds tell the two apart, where they do not."""
-    shared = judge.shared_seeds(base, new)
+    shared = _shared_seeds(study, base, new)
     if shared < LEAST_SEEDS:
         return " (one seed, which says nothing about chance)" if shared else " (no seed in common)"
-    found = judge.judged(base, new).get(key)
+    found = judged(study, base, new).get(key)
     if found is None or found.verdict not in ("same", "inconclusive"):
         return ""
     if found.verdict == "same":
@@ -197,17 +187,17 @@ def _borne_out(judge: Judge, key: str, base: str, new: str) -> str:
     return f"; {shared} seeds do not settle whether that is more than chance"
 
 
-def verdicts(judge: Judge) -> Iterator[Table]:
+def verdicts(study: Study) -> Iterator[Table]:
     """The primary metrics of each variant beside the first, where enough seeds are shared.
 
     A cell is a verdict, the change with its interval, and a remark; or None.
     """
-    first, *others = judge.study.variants
+    first, *others = study.variants
     for names in (others[at : at + COLUMNS] for at in range(0, len(others), COLUMNS)):
-        if any(judge.shared_seeds(first, name) >= LEAST_SEEDS for name in names):
-            columns = [judge.judged(first, name) for name in names]
-            rows = tuple(_primary(columns, judge.study.rows))
-            yield Table(tuple(map(judge.study.called, names)), rows)
+        if any(_shared_seeds(study, first, name) >= LEAST_SEEDS for name in names):
+            columns = [judged(study, first, name) for name in names]
+            rows = tuple(_primary(columns, study.rows))
+            yield Table(tuple(map(study.called, names)), rows)
 
 
 def _primary(
@@ -226,8 +216,8 @@ def _primary(
             yield TableRow(row.label.strip(), cells, row.label.startswith(" "))
 
 
-def _verdict(judged: MetricVerdict | None) -> tuple[str, str, str] | None:
-    if judged is None:
+def _verdict(found: MetricVerdict | None) -> tuple[str, str, str] | None:
+    if found is None:
         return None
-    by = f"{change(judged)} {interval(judged)}".strip().replace("-", "\N{MINUS SIGN}")
-    return told(judged.verdict), "" if judged.change == 0.0 else by, remark(judged)
+    by = f"{change(found)} {interval(found)}".strip().replace("-", "\N{MINUS SIGN}")
+    return told(found.verdict), "" if found.change == 0.0 else by, remark(found)

@@ -2,16 +2,15 @@
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from shlex import quote
-from typing import Final
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sim.core.stats import PERCENTILE_METHOD
-from sim.report.answers import Answer, Judge, Table, TableRow, answers, name_of, verdicts
-from sim.report.figures import Figure, figures
+from sim.report.answers import Table, TableRow, answers, name_of, verdicts
+from sim.report.figures import figures
 from sim.report.scenario import changes, resolved_yaml, setup
 from sim.report.study import Fact, Study, studies
 from sim.results.metrics import metric
@@ -21,40 +20,6 @@ from sim.results.wording import alike_warnings, input_facts, seeds_in_words, win
 
 COLUMNS: Final = 5
 """Variants beside each other in one table of figures; more would not fit on paper."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """All that the page says of one scenario; ``anchor`` begins the ids of its parts."""
-
-    anchor: str
-    study: Study
-    measured: str
-    replication: str
-    polls: str
-    setup: tuple[Fact, ...]
-    changes: tuple[tuple[str, list[Fact]], ...]
-    answers: tuple[Answer, ...]
-    verdicts: tuple[Table, ...]
-    tables: tuple[Table, ...]
-    definitions: tuple[Fact, ...]
-    figures: tuple[Figure, ...]
-    notices: tuple[Fact, ...]
-    podsim: str
-    text: str
-
-    @property
-    def link(self) -> str:
-        """The resolved scenario as the target of a link."""
-        return f"data:application/yaml;base64,{b64encode(self.text.encode()).decode()}"
-
-    @property
-    def needs(self) -> list[str]:
-        """Files that the workloads read, as the scenario names them."""
-        workloads = [
-            each for one in self.study.scenarios.values() for each in one["workloads"].values()
-        ]
-        return list(dict.fromkeys(str(each["file"]) for each in workloads if each.get("file")))
 
 
 def report(runs: Sequence[StoredRun], title: str | None = None) -> str:
@@ -71,7 +36,7 @@ def report(runs: Sequence[StoredRun], title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["quote"] = quote
+    environment.filters |= {"quote": quote, "base64": _base64}
     style = environment.get_template("page.css").render()
     return environment.get_template("page.html").render(
         title=title or ", ".join(dict.fromkeys(study.name for study in found)),
@@ -84,41 +49,33 @@ def report(runs: Sequence[StoredRun], title: str | None = None) -> str:
     )
 
 
-def _section(study: Study, anchor: str) -> Section:
-    judge = Judge(study)
-    polls = [each["router"]["metrics"]["pollInterval"] for each in study.scenarios.values()]
-    seeds = tuple(dict.fromkeys(seed for own in study.seeds.values() for seed in own))
-    remark = (
-        "The resolved scenario of a podsim report: every setting as it was in effect.\n"
-        f"Times are seconds, sizes bytes. Scenario hash {study.stored[0].scenario_hash}"
-    )
-    return Section(
-        anchor=anchor,
-        study=study,
-        measured=_measured(study),
-        replication=_replication(study),
-        polls=" or ".join(dict.fromkeys(f"{each:g} s" for each in polls)),
-        setup=tuple(setup(study)),
-        changes=tuple(changes(study)),
-        answers=tuple(answers(judge)),
-        verdicts=tuple(verdicts(judge)),
-        tables=tuple(_tables(study)),
-        definitions=tuple(_definitions(study)),
-        figures=tuple(figures(study, anchor)),
-        notices=tuple(_notices(study)),
-        podsim="; ".join(dict.fromkeys(str(run.manifest["podsim"]) for run in study.stored)),
-        text=resolved_yaml(study.scenarios, seeds, remark),
-    )
+def _section(study: Study, anchor: str) -> dict[str, Any]:
+    """All that the page says of one scenario; ``anchor`` begins the ids of its parts."""
+    texts = (measured, replication, polls, podsim, scenario_file)
+    lists = (needs, setup, changes, answers, verdicts, tables, definitions, notices)
+    return {
+        "study": study,
+        "anchor": anchor,
+        "figures": list(figures(study, anchor)),
+        **{part.__name__: part(study) for part in texts},
+        **{part.__name__: list(part(study)) for part in lists},
+    }
 
 
-def _measured(study: Study) -> str:
+def _base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+def measured(study: Study) -> str:
+    """Which requests are measured."""
     windows = {window_in_words(result.facts) for result in study.results}
     if len(windows) > 1:
         return "Each variant has a window of its own, see below"
     return f"Requests that arrived {windows.pop()}"
 
 
-def _replication(study: Study) -> str:
+def replication(study: Study) -> str:
+    """What a figure over the seeds is."""
     seeds = list(study.seeds.values())
     if len(set(seeds)) == 1:
         return seeds_in_words(seeds[0])
@@ -127,7 +84,34 @@ def _replication(study: Study) -> str:
     return "Means over the seeds of each variant ± half-width of the 95 % t interval"
 
 
-def _tables(study: Study) -> Iterator[Table]:
+def polls(study: Study) -> str:
+    """How often the pods are polled."""
+    found = [each["router"]["metrics"]["pollInterval"] for each in study.scenarios.values()]
+    return " or ".join(dict.fromkeys(f"{each:g} s" for each in found))
+
+
+def podsim(study: Study) -> str:
+    """Which podsim made the runs."""
+    return "; ".join(dict.fromkeys(str(run.manifest["podsim"]) for run in study.stored))
+
+
+def scenario_file(study: Study) -> str:
+    """The resolved scenario as a file."""
+    seeds = tuple(dict.fromkeys(seed for own in study.seeds.values() for seed in own))
+    remark = (
+        "The resolved scenario of a podsim report: every setting as it was in effect.\n"
+        f"Times are seconds, sizes bytes. Scenario hash {study.stored[0].scenario_hash}"
+    )
+    return resolved_yaml(study.scenarios, seeds, remark)
+
+
+def needs(study: Study) -> list[str]:
+    """Files that the workloads read, as the scenario names them."""
+    workloads = [one for each in study.scenarios.values() for one in each["workloads"].values()]
+    return list(dict.fromkeys(str(each["file"]) for each in workloads if each.get("file")))
+
+
+def tables(study: Study) -> Iterator[Table]:
     """The rows of the terminal, in as many tables of like width as the variants need."""
     count = -(-len(study.variants) // COLUMNS)
     width = -(-len(study.variants) // count)
@@ -148,7 +132,7 @@ def _tables(study: Study) -> Iterator[Table]:
         yield Table(tuple(map(study.called, names)), tuple(rows))
 
 
-def _definitions(study: Study) -> Iterator[Fact]:
+def definitions(study: Study) -> Iterator[Fact]:
     """What each row means; those that share a definition once."""
     labels: dict[str, dict[str, None]] = {}
     for row in study.rows:
@@ -158,7 +142,7 @@ def _definitions(study: Study) -> Iterator[Fact]:
         yield ", ".join(names), definition
 
 
-def _notices(study: Study) -> Iterator[Fact]:
+def notices(study: Study) -> Iterator[Fact]:
     """What a reader should beware of: doubts about the runs, warnings, facts about the input."""
     manifests = [run.manifest for run in study.stored]
     if len(set(study.seeds.values())) > 1:

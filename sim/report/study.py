@@ -16,7 +16,7 @@ Fact = tuple[str, str]
 """What a line is about, and what it says of it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Study:
     """The runs of one scenario, variants in file order, then seeds.
 

@@ -10,7 +10,7 @@ import pytest
 
 from sim.core.recorder import RunFacts
 from sim.report import figures
-from sim.report.answers import Judge, answers, verdicts
+from sim.report.answers import answers, verdicts
 from sim.report.study import Study, listed
 from sim.results.result import RunResult
 from sim.results.shown import Row, wait
@@ -60,7 +60,7 @@ def study(values: Mapping[str, Mapping[int, float | None]]) -> Study:
 def ttft_finding(values: Mapping[str, Mapping[int, float | None]]) -> str:
     """What the first screen says of the p95."""
     found = study(values)
-    told = answers(Judge(found))
+    told = answers(found)
     (answer,) = [each for each in told if each.title == "TTFT p95"]
     return answer.finding
 
@@ -103,7 +103,7 @@ def test_special_cases_are_worded_as_what_they_are(values: Any, said: str):
 def test_bars_begin_at_zero_and_intervals_do_not_leave_the_box():
     """A bar would be longer than its figure, or the best look twice as good as it is."""
     found = study({"a": {1: 1.0, 2: 3.0}, "b": {1: 4.0, 2: 4.0}})
-    told = answers(Judge(found))
+    told = answers(found)
     (answer,) = [each for each in told if each.title == "TTFT p95"]
     first, second = answer.standings
     half = 12.706  # of {1, 3}: t(0.975, 1) times a standard error of 1
@@ -117,7 +117,7 @@ def test_verdicts_need_two_seeds_and_two_variants():
     """A table of nothing but "inconclusive" would take the first page."""
     for values in ({"a": {1: 1.0, 2: 2.0}}, {"a": {1: 1.0}, "b": {1: 2.0}}):
         found = study(values)
-        assert list(verdicts(Judge(found))) == []
+        assert list(verdicts(found)) == []
 
 
 def test_verdicts_say_of_whose_requests_they_are():
@@ -130,7 +130,7 @@ def test_verdicts_say_of_whose_requests_they_are():
         *(Row("pool card"), wait("  hold p95", "ttft_s.p95", 2)),
     ]
     vars(found)["rows"] = rows
-    (table,) = verdicts(Judge(found))
+    (table,) = verdicts(found)
     assert [(row.label, bool(row.cells)) for row in table.rows] == [
         ("TTFT p50, s", True),
         *(("workload chat", False), ("TTFT p95, s", True)),
@@ -141,7 +141,7 @@ def test_verdicts_say_of_whose_requests_they_are():
 def test_verdicts_on_many_variants_stand_in_several_tables():
     """Nine variants would run off the paper."""
     found = study({f"v{at}": {1: 1.0 + at, 2: 1.1 + at, 3: 1.0 + at} for at in range(7)})
-    tables = list(verdicts(Judge(found)))
+    tables = list(verdicts(found))
     assert [table.variants for table in tables] == [("v1", "v2", "v3", "v4"), ("v5", "v6")]
     (row,) = [row for row in tables[0].rows if row.label == "TTFT p95, s"]
     assert [verdict and verdict[0] for verdict in row.cells] == ["worse"] * 4
