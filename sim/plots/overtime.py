@@ -100,8 +100,6 @@ def hit_rate_over_time(
     ax.set_ylim(low, high + 0.02 * (high - low))  # or half of a line at 100 % would be cut off
     binned, means = f"all pods, per {width_s:g} s", frames.mean_in_words(seeds)
     style.finish(ax, "Prompt tokens found in the cache", binned, means, shaded)
-        ax, "Prompt tokens found in the cache", binned, frames.mean_in_words(seeds), shaded
-    )
     return ax
 
 

@@ -78,12 +78,6 @@ def test_the_kv_usage_of_many_pods_is_a_band_around_the_median_pod():
     check_readable(ax.figure)
 
 
-def test_few_pods_have_a_line_each_of_their_kv_usage():
-    """With two pods a band would hide which one is full."""
-    ax = kv_usage_over_time(polls([[0.25] * 10, [0.5] * 10], gauge="kv_usage"))
-    assert [set(line(ax, pod)[1]) for pod in ("qwen-0", "qwen-1")] == [{0.25}, {0.5}]
-
-
 def test_one_of_several_runs_is_drawn_and_named():
     """Polls of two runs would be averaged into one that never was."""
     runs = [

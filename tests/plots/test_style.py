@@ -45,14 +45,6 @@ def test_legends_rows_and_titles_fit_and_leave_room_to_draw(names, width_in):
     assert legend.get_window_extent().y1 < ax.get_window_extent().y0
 
 
-def test_one_entry_needs_no_legend():
-    """A scenario without variants would have a legend of one."""
-    ax = style.own_axes()
-    ax.plot([0, 1], label="base")
-    style.finish(ax, "A line")
-    assert legend_of(ax) == []
-
-
 def test_names_are_drawn_as_they_are_written():
     """A name with two dollar signs was set as a formula, one with a bracket ended the text."""
     ax = style.own_axes()

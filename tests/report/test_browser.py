@@ -53,17 +53,6 @@ def test_the_page_is_well_set_on_every_screen(browser: Browser, shop_page: str, 
     assert browser.ask("smallText", LEAST_TEXT_PX) == []
 
 
-@pytest.mark.parametrize("width", SCREENS)
-def test_every_figure_is_there_and_large_enough(browser: Browser, shop_page: str, width: int):
-    """A figure would be missing, folded away or too small to read."""
-    browser.show(shop_page, width)
-    found = browser.ask("figures")
-    kinds = ["ttft-cdf", "hit-rate-over-time", "load-over-time", "kv-usage-over-time"]
-    kinds += ["spills-by-reason", "session-map"]
-    assert [each["id"] for each in found] == [f"s1-{kind}" for kind in kinds]
-    assert all(each["width"] >= 280 and each["height"] >= 150 for each in found)
-
-
 def test_a_browser_has_nothing_to_complain_of_and_asks_nobody(browser: Browser, both_page: str):
     """The page would break its own rules, or need a network."""
     browser.show(both_page, 1280)

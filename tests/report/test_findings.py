@@ -11,7 +11,7 @@ import pytest
 from sim.core.recorder import RunFacts
 from sim.report import figures
 from sim.report.answers import answers, verdicts
-from sim.report.study import Study, listed
+from sim.report.study import Study
 from sim.results.result import RunResult
 from sim.results.shown import Row, wait
 from sim.results.stored import StoredRun
@@ -157,11 +157,6 @@ def test_of_many_variants_a_sentence_names_the_ends():
     assert said.endswith("95 % within 1.00 s with every variant.")  # not 1.00 (v0) to 1.00 (v0)
 
 
-def test_names_are_listed_as_in_a_sentence():
-    """A sentence would end in a comma."""
-    assert [listed(["a"]), listed(["a", "b"]), listed("abc")] == ["a", "a and b", "a, b and c"]
-
-
 def test_moves_are_counted_within_sessions():
     """Sessions that stay would be said to move, or moves of others be missed."""
     rows = pd.DataFrame(
@@ -239,14 +234,6 @@ def of_run(sentence: Any, run: RunResult) -> str:
     found = study({"a": {1: 1.0}})
     found = Study(found.stored, (run,))
     return "".join(sentence(found, found.stored[0]))
-
-
-def test_a_cache_that_is_never_used_is_not_used_less_than_that():
-    """The p95 of polls that are all 0 said "less than 0.0 %"."""
-    run = pooled_run()
-    summary = {**run.summary, "kv_usage": {"mean": 0.0, "p95": 0.0}}
-    said = of_run(figures.of_kv_usage, replace(run, summary=summary))
-    assert said.endswith("and at most 0.0 % in 95 % of them.")
 
 
 def test_a_pool_is_summed_up():

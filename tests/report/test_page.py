@@ -8,7 +8,6 @@ from html import unescape
 from pathlib import Path
 
 from sim.core.stats import PERCENTILE_METHOD
-from sim.plots.style import looks
 from sim.report.page import report
 from sim.results.comparison import compare_variants
 from sim.results.shown import shown
@@ -88,11 +87,6 @@ def test_where_it_comes_from(shop: Stored, shop_page: str):
     assert "commit 0123456789ab had been changed in its folder" in said
     assert "2026-01-02T03:04:05+00:00" in said
     assert f"podsim {shop[0].manifest['podsim']}, python" in said
-
-
-def test_runs_of_which_nothing_was_noted_say_so(both_page: str):
-    """Missing provenance would stop the report, or look like some."""
-    assert "Command not noted" in text_of(both_page)
 
 
 def test_the_scenario_in_it_gives_the_same_digests(shop: Stored, shop_page: str, tmp_path: Path):
@@ -202,12 +196,6 @@ def test_a_part_stands_below_its_whole(shop_page: str):
     """ "reason bound" lost its indent, and looked like a figure beside the spills it is part of."""
     assert '<th scope="row" class="below">reason bound, count</th>' in shop_page
     assert '<th scope="row">spilled placements, %</th>' in shop_page
-
-
-def test_bars_have_the_colours_of_the_drawings(shop_page: str):
-    """All bars were of one blue, while each drawing below coloured the variants."""
-    bars = re.findall(r'class="bar" fill="(#\w+)"', shop_page)
-    assert set(bars) == {look.colour for look in looks(("a", "b", "c")).values()}
 
 
 def test_what_variants_change_is_said_without_defaults(shop_page: str):

