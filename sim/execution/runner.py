@@ -25,10 +25,9 @@ from sim.results.result import RunResult
 from sim.results.store import Origin, write
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Scenario
-from sim.timeline.excerpt import Excerpt, StepLog
-from sim.timeline.file import Written
-from sim.timeline.file import write as write_timeline
-from sim.timeline.plan import Plan, plans
+from sim.timeline.chrome_trace import Written
+from sim.timeline.chrome_trace import write as write_timeline
+from sim.timeline.timeline import Excerpt, Plan, StepLog, plans
 from sim.timeline.timeline import timeline as drawn
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def run_set(
     with families of other packages that a second run comes to the same.
     Without ``keep_tables`` the results come back with empty tables.
     ``timeline`` is the file for the timeline of ``excerpt``, see
-    ``sim.timeline.plan``; it is refused before anything runs. ``provenance``
+    ``sim.timeline.timeline``; it is refused before anything runs. ``provenance``
     is kept with every stored run.
     """
     tasks = [

@@ -167,6 +167,19 @@ class Imported:
     notes: tuple[Note, ...]
 
 
+def importer(
+    texts: Sequence[tuple[str, str]],
+    gpu: str | None = None,
+    models: AnyMapping[str, str] | None = None,
+    assume: bool = False,
+    workload: tuple[str, str] | None = None,
+) -> Imported:
+    """Translate, for ``podsim import``: each text comes after the name of its file."""
+    traffic = None if workload is None else Manifest(*workload)
+    given = Given(gpu, models or {}, assume)
+    return translate([Manifest(*each) for each in texts], given, traffic)
+
+
 def translate(
     manifests: Sequence[Manifest], given: Given | None = None, workload: Manifest | None = None
 ) -> Imported:

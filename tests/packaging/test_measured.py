@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from sim.cli.measured import figure_line
 from sim.validation.closed_loops import compare, groups, loops
+from sim.validation.report import figure_line
 
 ROOT = Path(__file__).parents[2]
 

@@ -152,7 +152,7 @@ class _Task:
 
     def __call__(self, on_tick: Callable[[float], None]) -> dict[str, Any]:
         from sim.explain.api import explain, slowest_of
-        from sim.explain.document import document
+        from sim.explain.report import document
 
         result = self.run.read()
         wanted = list(self.requests) or slowest_of(result, self.slowest)

@@ -1,30 +1,114 @@
-"""An observer of a whole run: what steps did to each attempt, and what pods held when it was sent.
+"""Instrumentation of a run: what steps did to each attempt, and what router and pods knew.
 
-Kept are sums, not steps: one ``Course`` for the last attempt of each request, and three
-running totals for each pod, of which a request that waits takes the difference. Only of
-the requests that are asked for the view of the router is kept.
+Sums are kept, not steps: one ``RequestTrace`` for the last attempt of each request, and three
+running totals for each pod, of which a request that waits takes the difference. The view of the
+router is kept only for the requests that are asked for.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from sim.core.kernel import BOUNDARY_TOLERANCE_S
 from sim.core.ports import StepReport, peek
 from sim.core.recorder import Recorder
-from sim.core.request import Attempt
-from sim.explain.prices import Pricing, pricing, shares
-from sim.explain.view import View, view
+from sim.core.request import DIRECT, Attempt, RequestView
+from sim.explain.step_costs import Pricing, pricing, shares
 from sim.hardware.engine import Engine
 from sim.router.upstream import Upstream
+from sim.router.views import PodView
 from sim.scenario.schema import Scenario
+
+
+@dataclass(frozen=True)
+class PodSeen:
+    """One pod of the backend: exact counts of the proxy, metrics as old as ``metrics_age_s``.
+
+    ``held_tokens`` of the prompt were in its cache, which no router knows; None
+    when its engine does not say.
+    """
+
+    pod: str
+    ready: bool
+    in_flight: int
+    waiting: int
+    running: int
+    kv_usage: float
+    metrics_age_s: float | None
+    held_tokens: int | None
+
+
+@dataclass(frozen=True)
+class DecisionView:
+    """The decision of one attempt: ``home`` and ``bound`` where the policy has such."""
+
+    attempt: int
+    decided_s: float
+    backend: str
+    pod: str
+    outcome: str
+    reason: str | None
+    policy: str
+    predicted_cached_tokens: int | None
+    home: str | None
+    bound: int | None
+    pods: tuple[PodSeen, ...]
+
+
+@runtime_checkable
+class _HasHome(Protocol):
+    def home(self, request: RequestView, pods: PodView) -> int | None: ...
+
+
+@runtime_checkable
+class _HasBound(Protocol):
+    def bound(self, pods: PodView) -> int: ...
+
+
+def view(attempt: Attempt, way: Upstream, kind: str, held: Sequence[int | None]) -> DecisionView:
+    """What ``way``, with a policy of this ``kind``, knows before it counts ``attempt`` in."""
+    columns, policy, now_s = way.columns, way.policy, attempt.decided_s
+    routed = attempt.proxy != DIRECT
+    home = None
+    if routed and isinstance(policy, _HasHome):
+        home = policy.home(attempt.request.view(), columns)
+    pods = []
+    for slot, name in enumerate(columns.names):
+        age_s = columns.metrics_age_s(slot, now_s)
+        pods.append(
+            PodSeen(
+                name,
+                columns.ready[slot],
+                columns.in_flight[slot],
+                columns.waiting[slot],
+                columns.running[slot],
+                columns.kv_usage[slot],
+                age_s if age_s < float("inf") else None,
+                held[slot],
+            )
+        )
+    return DecisionView(
+        attempt=attempt.number,
+        decided_s=attempt.decided_s,
+        backend=attempt.backend,
+        pod=attempt.pod,
+        outcome=attempt.outcome,
+        reason=attempt.reason,
+        policy=kind if routed else DIRECT,
+        predicted_cached_tokens=attempt.predicted_cached_tokens,
+        home=None if home is None else columns.names[home],
+        bound=policy.bound(columns) if routed and isinstance(policy, _HasBound) else None,
+        pods=tuple(pods),
+    )
+
 
 NO_TIME: Final = (0.0, 0.0, 0.0)
 
 
-class Course:
+class RequestTrace:
     """What became of an attempt on its pod, up to its first token; times are seconds.
 
     The engine has it from ``ready_s`` on, at ``boundary_s`` the step ended that ran then.
@@ -72,12 +156,12 @@ class PodWatch:
         self.pricing = pricing
         self.together: list[PodWatch] = [self]  # the ranks of its replica, if they step together
         self._numbers = count()
-        self._arriving: list[tuple[float, int, Course]] = []  # a heap, by ready_s
-        self._joining: list[Course] = []  # have met a boundary
+        self._arriving: list[tuple[float, int, RequestTrace]] = []  # a heap, by ready_s
+        self._joining: list[RequestTrace] = []  # have met a boundary
         self._totals_s: tuple[float, ...] = NO_TIME
         self._before: StepReport | None = None  # not in the totals yet
 
-    def arrives(self, course: Course) -> None:
+    def arrives(self, course: RequestTrace) -> None:
         """It will be ready for the engine."""
         heappush(self._arriving, (course.ready_s, next(self._numbers), course))
 
@@ -89,7 +173,7 @@ class PodWatch:
             course.boundary_s = end_s if in_flight else course.ready_s
             self._joining.append(course)
 
-    def stepped(self, report: StepReport, courses: Mapping[int, Course]) -> None:
+    def stepped(self, report: StepReport, courses: Mapping[int, RequestTrace]) -> None:
         """A step of this pod is over."""
         if self.pricing is not None and self.pricing.ahead:
             self._compute(report, courses)
@@ -125,7 +209,7 @@ class PodWatch:
         totals[why] += lasted_s
         self._totals_s = tuple(totals)
 
-    def _compute(self, report: StepReport, courses: Mapping[int, Course]) -> None:
+    def _compute(self, report: StepReport, courses: Mapping[int, RequestTrace]) -> None:
         """Those whose prompts it computed."""
         for request in report.preempted:
             if (course := _awaiting(request, report, courses)) is not None:
@@ -162,8 +246,8 @@ class Watch:
 
     def __init__(self, scenario: Scenario, wanted: Collection[int] | None = None) -> None:
         """Keep the views of the ``wanted`` requests, of all when None."""
-        self.courses: dict[int, Course] = {}  # of the last attempt of each request
-        self.views: defaultdict[int, list[View]] = defaultdict(list)
+        self.courses: dict[int, RequestTrace] = {}  # of the last attempt of each request
+        self.views: defaultdict[int, list[DecisionView]] = defaultdict(list)
         self._wanted = None if wanted is None else frozenset(wanted)
         self.recorder = WatchedRecorder(self)
         self._scenario = scenario
@@ -196,7 +280,7 @@ class Watch:
         takes_s = front_end_s(self._engine(attempt.backend), request.prompt.tokens)
         pod = self._pods[attempt.pod]
         ahead = pod.pricing is not None and pod.pricing.ahead
-        course = Course(attempt, attempt.dispatch_s + takes_s, ahead)
+        course = RequestTrace(attempt, attempt.dispatch_s + takes_s, ahead)
         held = [peek(pod, request.prompt) for pod in way.pods]
         course.held_here = held[attempt.pod_index]
         others = [
@@ -237,7 +321,9 @@ def front_end_s(engine: Engine, prompt_tokens: int) -> float:
     return engine.front_end.per_request + engine.front_end.per_prompt_token * prompt_tokens
 
 
-def _awaiting(request: int, report: StepReport, courses: Mapping[int, Course]) -> Course | None:
+def _awaiting(
+    request: int, report: StepReport, courses: Mapping[int, RequestTrace]
+) -> RequestTrace | None:
     """The course of a request whose first token is to come from this pod, if it is on it now."""
     course = courses.get(request)
     if course is None or course.attempt.first_token_s is not None:

@@ -1,26 +1,77 @@
-"""What ``podsim validate --measured`` prints: a table per comparison, as they come."""
+"""``podsim validate --theory`` and ``--measured``: rows as they come, each with its bound."""
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
 if TYPE_CHECKING:
+    from sim.validation.case import TheoryRow
     from sim.validation.figures import FigureTable, MeasuredFigure
+
+
+DEFAULT_THEORY: Final = Path("scenarios", "theory")
+Waited: TypeAlias = Callable[[Iterable[Any], str], Iterable[Any]]
+
+THEORY_LINE: Final = "{:<39} {:>9} {:>9} {:>18}  {:<13} {}"
+THEORY_HEADING: Final = THEORY_LINE.format(
+    "", "predicted", "measured", "99 % interval", "bound", "ok"
+)
+
+
+def theory(place: str | None, as_json: bool, waited: Waited) -> bool:
+    """Print the comparison of the scenarios in a folder with theory; return whether all is well.
+
+    ``waited`` is called with the rows and a text that says what they wait for.
+    """
+    from sim.execution.runner import available_jobs
+    from sim.validation.queues import validate_theory
+
+    rows: list[TheoryRow] = []
+    for row in waited(
+        validate_theory(Path(place or DEFAULT_THEORY), available_jobs()), "simulating queues"
+    ):
+        if not as_json:
+            for line in _theory_lines(row, rows[-1].scenario if rows else None):
+                click.echo(line)
+        rows.append(row)
+    failed = sum(not row.ok for row in rows)
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows], indent=2, allow_nan=False))
+    else:
+        click.echo(f"\n{len(rows)} comparisons, {failed or 'none'} out of bounds")
+    return not failed
+
+
+def _theory_lines(row: "TheoryRow", scenario_before: str | None) -> list[str]:
+    heading = [THEORY_HEADING] if scenario_before is None else []
+    if row.scenario != scenario_before:
+        heading.append(row.scenario)
+    interval = "" if row.low is None else f"{row.low:.4g} to {row.high:.4g}"
+    predicted = "" if row.predicted is None else f"{row.predicted:.4g}"
+    measured = f"{row.measured:.4g}" if row.low is not None else f"{row.measured:.3g}"
+    ok = "ok" if row.ok else "NO"
+    return [
+        *heading,
+        THEORY_LINE.format(f"  {row.what}", predicted, measured, interval, row.bound, ok),
+    ]
+
 
 LINE: Final = "{:<44} {:>10} {:>10} {:>9}  {:<8} {}"
 OVERVIEW: Final = "{:<65} {:>7} {:>7} {:>7} {:>7}"
 HEADING: Final = LINE.format("", "predicted", "measured", "error", "bound", "ok")
 
 
-def report(part: str | None, as_json: bool) -> bool:
-    """Print one part of what was measured, or all, beside podsim; whether all bounds hold."""
-    from sim.cli.progress import waited
+def measured(place: str | None, as_json: bool, waited: Waited) -> bool:
+    """Print one part of the measurements, or all, beside podsim; return whether bounds hold."""
     from sim.validation.figures import as_data
     from sim.validation.measured import validate_measured
 
     tables: list[FigureTable] = []
-    for table in waited(validate_measured(part), "simulating what was measured"):
+    for table in waited(validate_measured(place), "simulating what was measured"):
         if not as_json:
             for line in _lines(table, first=not tables):
                 click.echo(line)
