@@ -139,8 +139,7 @@ class Kind:
         """Draw it of ``runs``, or of the first ones of the first variants."""
         runs = runs or material.firsts[:MOST_PANELS]
         panels, each_in = self.panels(material, runs, width_in)
-        figure = style.Drawing(width_in, 0.5 + each_in * len(panels), self.title)
-        figure.bare = bare
+        figure = style.Drawing(width_in, 0.5 + each_in * len(panels), self.title, bare)
         if self.by_run and not bare:
             seeds, variants = {run.seed for run in material.runs}, len(material.variants)
             figure.notes += [f"seed {runs[0].seed} of {len(seeds)}"] if len(seeds) > 1 else []

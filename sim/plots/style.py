@@ -107,17 +107,16 @@ class Drawing(Figure):
     """A figure under the style sheet, which a notebook shows though pyplot does not know it.
 
     Its height grows by its title, notes and legend. One that is ``bare`` leaves
-    title and ``notes`` to the page it stands on. ``title`` and the first ``notes`` may
-    be given; else, and the others, they are those of the panels.
+    title and ``notes`` to the page it stands on. Without a ``title`` it has that of its
+    panels.
     """
 
     def __init__(
-        self, width_in: float, body_in: float, title: str = "", notes: Sequence[str] = ()
+        self, width_in: float, body_in: float, title: str = "", bare: bool = False
     ) -> None:
         super().__init__(figsize=(width_in, body_in), layout=ConstrainedLayoutEngine())
-        self.bare = False
-        self.title = title
-        self.notes = [note for note in notes if note]
+        self.title, self.bare = title, bare
+        self.notes: list[str] = []
         self.entries: dict[str, Artist] = {}
         self.finished = 0
 
