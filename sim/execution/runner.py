@@ -25,10 +25,10 @@ from sim.results.result import RunResult
 from sim.results.store import Origin, write
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Scenario
-from sim.timeline.chrome_trace import Written
-from sim.timeline.chrome_trace import write as write_timeline
-from sim.timeline.timeline import Excerpt, Plan, StepLog, plans
+from sim.timeline.excerpt import Excerpt, StepLog
+from sim.timeline.timeline import Plan, Written, plans
 from sim.timeline.timeline import timeline as drawn
+from sim.timeline.timeline import write as write_timeline
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ import numpy as np
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.timeline.chrome_trace import Ends, Flow, Lanes, Trace, Track
-from sim.timeline.timeline import Excerpt
+from sim.timeline.excerpt import Excerpt
 from sim.timeline.tracks import RequestWork
 
 Row: TypeAlias = dict[str, Any]

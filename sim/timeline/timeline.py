@@ -1,113 +1,23 @@
-"""A timeline of an excerpt of a run: what it covers, where it goes, and its events."""
+"""A timeline of an excerpt of a run: what it covers, its events, and the file it goes to."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import gzip
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from sim.core.errors import UserError
-from sim.core.ports import StepReport
-from sim.core.units import parse_duration_s
-from sim.results import arrow
-from sim.results.arrow import Mask, Table
 from sim.results.result import RunResult
+from sim.results.unfinished import make_beside, make_file, write_whole
 from sim.scenario.schema import Scenario, Window
-from sim.timeline.chrome_trace import Trace, check_writable, path_of_run
+from sim.timeline.chrome_trace import Trace
+from sim.timeline.excerpt import MOST_EVENTS, Excerpt, StepLog, shown
 from sim.timeline.requests import Requests, draw_attempts, draw_placements, draw_turns
 from sim.timeline.tracks import RequestWork, draw_polls, draw_pools, draw_steps, swap_elsewhere_s
 
 DEFAULT_S: Final = 60.0
 US_PER_S: Final = 1e6
-
-
-@dataclass(frozen=True)
-class Excerpt:
-    """The interval [start, end) of a run, in seconds; half-open like every window."""
-
-    start_s: float
-    end_s: float
-
-    @staticmethod
-    def parse(text: str) -> "Excerpt":
-        """Read ``600s..11m``; raises ``ValueError`` that says what is wrong with it."""
-        start, _, end = text.partition("..")
-        try:
-            excerpt = Excerpt(parse_duration_s(start), parse_duration_s(end))
-        except ValueError:
-            message = f"{text!r} is not START..END, two times with their units, as in 600s..11m"
-            raise ValueError(message) from None
-        if not 0.0 <= excerpt.start_s < excerpt.end_s:
-            raise ValueError(f"{text!r} must begin at 0s or later, and before it ends")
-        return excerpt
-
-    def meets(self, start_s: float, end_s: float) -> bool:
-        """Whether any of [start, end) lies in it, or the instant when both are one."""
-        begun_by_then = start_s < self.end_s > self.start_s
-        return begun_by_then and (end_s > self.start_s or start_s >= self.start_s)
-
-    def rows(self, table: Table, start: str, end: str) -> Mask:
-        """The rows of a table that meet it; what has no end is under way to the last."""
-        starts_s = arrow.numbers(table, start)
-        ends_s = np.nan_to_num(arrow.numbers(table, end), nan=np.inf)
-        met = [self.meets(*interval_s) for interval_s in zip(starts_s.tolist(), ends_s.tolist())]
-        return np.array(met, dtype=bool)
-
-    def clipped_us(self, start_s: float, end_s: float) -> tuple[int, int]:
-        """What of an interval lies in it, in whole microseconds; keeps order and nesting."""
-        start_s, end_s = max(start_s, self.start_s), min(end_s, self.end_s)
-        return round(start_s * US_PER_S), round(max(start_s, end_s) * US_PER_S)
-
-
-class StepLog:
-    """An observer of pods that keeps the steps of an excerpt."""
-
-    def __init__(self, excerpt: Excerpt) -> None:
-        self.excerpt = excerpt
-        self.reports: list[StepReport] = []
-
-    def stepped(self, report: StepReport) -> None:
-        """A step or span is over."""
-        if self.excerpt.meets(report.start_s, report.end_s):
-            self.reports.append(report)
-
-
-def shown(result: RunResult, log: StepLog, most_events: int) -> Excerpt:
-    """The excerpt as far as the run has come, and as far as ``most_events`` events reach.
-
-    Counted is what a request, a poll and a step can bring at most; what is
-    under way when the excerpt begins counts there.
-    """
-    start_s = log.excerpt.start_s
-    excerpt = replace(log.excerpt, end_s=max(start_s, min(log.excerpt.end_s, result.facts.end_s)))
-    arrivals_s = arrow.numbers(result.tables.requests, "arrival_s")
-    here = excerpt.rows(result.tables.requests, "arrival_s", "end_s")
-    attempts = arrow.whole(result.tables.requests, "attempts")
-    polls_s = arrow.numbers(result.tables.pods, "time_s")
-    polls_s = polls_s[excerpt.rows(result.tables.pods, "time_s", "time_s")]
-    pools_s = arrow.numbers(result.tables.pools, "start_s")
-    pools_s = pools_s[excerpt.rows(result.tables.pools, "start_s", "end_s")]
-    # A request: the time since the turn before, its turn, its track; an attempt: placement,
-    # request and its three parts, its track. A step: itself and two times two counters. A row of
-    # a pool: a swap with its three parts and whom it brought.
-    counts = [
-        *(3 + 6 * np.maximum(attempts[here], 1)),
-        *np.ones(len(polls_s), dtype=np.int64),
-        *np.full(len(pools_s), 5, dtype=np.int64),
-        *(5 + len(report.chunks) + len(report.preempted) for report in log.reports),
-    ]
-    begins_s = [*arrivals_s[here], *polls_s, *pools_s, *(report.start_s for report in log.reports)]
-    times_s = np.maximum(np.array(begins_s, dtype=np.float64), start_s)
-    order = np.argsort(times_s, kind="stable")
-    affordable = np.cumsum(np.array(counts, dtype=np.int64)[order]) <= most_events
-    if affordable.all():
-        return excerpt
-    return replace(excerpt, end_s=min(excerpt.end_s, float(times_s[order][affordable.argmin()])))
-
-
-MOST_EVENTS: Final = 100_000
-"""About 20 MB, which viewers open in a second or two."""
 
 
 @dataclass(frozen=True)
@@ -195,3 +105,66 @@ def _known_end_s(window: Window) -> float | None:
     if window.measure is None or window.drain:
         return None
     return window.warmup + window.measure
+
+
+GZIP: Final = ".gz"
+COMPRESSION: Final = 6
+
+
+@dataclass(frozen=True)
+class Written:
+    """A timeline that has been written: without its text, with the size of its file."""
+
+    path: Path
+    excerpt: Excerpt
+    events: int
+    cut: bool
+    swap_elsewhere_s: float | None
+    size_bytes: int
+
+
+def path_of_run(path: Path, variant: str, seed: int) -> Path:
+    """The file of one run among several: ``out-ring-seed-1.json`` for ``out.json``."""
+    ending = path.suffix
+    if ending == GZIP:
+        ending = path.with_suffix("").suffix + GZIP
+    stem = path.name.removesuffix(ending)
+    return path.with_name("-".join(filter(None, (stem, variant, f"seed-{seed}"))) + ending)
+
+
+def check_writable(path: Path) -> None:
+    """Raise ``UserError`` unless a file could be written there now."""
+    with _refused(path):
+        if path.exists() and not path.is_file():
+            raise UserError(f"cannot write the timeline to {path}: it is not a file")
+        make_beside(path, make_file).unlink()
+
+
+def write(timeline: Timeline, path: Path) -> Written:
+    """Write a timeline, compressed when the name ends in ``.gz``; replaces what is there.
+
+    Raises ``UserError`` when the disk is full or the folder cannot be
+    written; an older file stays then.
+    """
+    content = timeline.text.encode()
+    if path.suffix == GZIP:
+        content = gzip.compress(content, COMPRESSION, mtime=0)  # equal runs, equal bytes
+    with _refused(path):
+        write_whole(path, content)
+    return Written(
+        path,
+        timeline.excerpt,
+        timeline.events,
+        timeline.cut,
+        timeline.swap_elsewhere_s,
+        len(content),
+    )
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Tell the user what the disk has refused."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write the timeline to {path}: {error.strerror}") from error

@@ -9,7 +9,7 @@ from sim.results import arrow
 from sim.results.pools import COLD, stays
 from sim.results.result import RunResult
 from sim.timeline.chrome_trace import Lanes, Trace
-from sim.timeline.timeline import Excerpt
+from sim.timeline.excerpt import Excerpt
 
 
 class Chunk(NamedTuple):

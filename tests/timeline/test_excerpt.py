@@ -4,7 +4,8 @@ import pytest
 
 from sim.execution.runner import run_one
 from sim.scenario.load import load_dict
-from sim.timeline.timeline import MOST_EVENTS, Excerpt, StepLog, timeline
+from sim.timeline.excerpt import Excerpt, StepLog
+from sim.timeline.timeline import MOST_EVENTS, timeline
 from tests.timeline.format import breaches, events
 from tests.timeline.test_format import RUNS
 

@@ -14,8 +14,8 @@ from sim.cli.stored import DEFAULT_STORE
 if TYPE_CHECKING:
     from sim.execution.runner import Progress, Runs
     from sim.scenario.load import ScenarioSet
-    from sim.timeline.chrome_trace import Written
-    from sim.timeline.timeline import Excerpt
+    from sim.timeline.excerpt import Excerpt
+    from sim.timeline.timeline import Written
 
 BEFORE_SWAP_S, AFTER_SWAP_S = 15, 45
 """What is worth seeing around a swap: a minute, mostly of what follows it."""
@@ -25,7 +25,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
     """The value of --timeline-window, if there is one."""
     if text is None:
         return None
-    from sim.timeline.timeline import Excerpt
+    from sim.timeline.excerpt import Excerpt
 
     try:
         return Excerpt.parse(text)
