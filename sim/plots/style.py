@@ -199,7 +199,8 @@ def finish(
             ax.legend(handles=found)
         return
     if len(figure.axes) > 1:
-        ax.set_title(": ".join(filter(None, (ax.get_title(loc="left"), own))))
+        named = ": ".join(filter(None, (ax.get_title(loc="left"), own)))
+        ax.set_title(textwrap.fill(named, int(0.8 * characters(figure, TEXT_PT))))
     else:
         notes = (run, own, *notes)
     figure.notes += [note for note in notes if note and note not in figure.notes]

@@ -8,12 +8,15 @@ from html import unescape
 from pathlib import Path
 
 from sim.core.stats import PERCENTILE_METHOD
+from sim.plots.catalogue import Material, telling
+from sim.report.figures import WIDTH_IN
 from sim.report.page import report
 from sim.results.comparison import compare_variants
 from sim.results.shown import shown
 from sim.results.stored import StoredRun
 from sim.scenario.load import load_text
 from tests.command import podsim
+from tests.plots.tables import check_readable
 from tests.report.conftest import HOSTILE
 
 Stored = tuple[StoredRun, ...]
@@ -140,6 +143,13 @@ def test_each_figure_says_what_is_seen(shop: Stored, shop_page: str):
     assert f"Half of the requests have their first token within {half}" in labels[0]
     usage = shop[0].summary()["kv_usage"]
     assert f"Requests hold {usage['mean'] * 100:.1f} % of the KV blocks" in " ".join(labels)
+
+
+def test_figures_are_readable_with_names_of_any_length(shop: Stored):
+    """On a page as wide as a phone a long name would be cut off at the edge."""
+    material = Material(shop)
+    for kind in telling(material):
+        check_readable(kind.draw(material, WIDTH_IN, bare=True))
 
 
 def test_variants_are_judged_over_paired_seeds(shop_page: str):
