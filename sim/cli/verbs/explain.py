@@ -16,7 +16,7 @@ from sim.cli.stored import named_runs, runs_begun
 from sim.core.errors import UserError
 
 if TYPE_CHECKING:
-    from sim.plots.saving import Format
+    from sim.plots.style import Format
     from sim.results.stored import StoredRun
 
 DEFAULT_SLOWEST = 10
@@ -86,8 +86,7 @@ def _draw(documents: list[dict[str, Any]], by_request: bool, place: Path, form: 
 
     from sim.explain.kinds import PARTS
     from sim.plots.latency import ttft_parts
-    from sim.plots.saving import as_bytes
-    from sim.plots.style import figure_of
+    from sim.plots.style import as_bytes, figure_of
     from sim.results.unfinished import write_whole
 
     bars: dict[str, dict[str, float]] = {}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sim.report.resolved import differences, resolved_yaml
+from sim.report.scenario import differences, resolved_yaml
 from sim.scenario.load import load, load_text
 
 ROOT = Path(__file__).parents[2]
@@ -49,34 +49,28 @@ def scenario(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_differences_stop_where_blocks_are_of_another_kind():
-    """Settings of two policies would be mixed, in a block that neither has."""
-    found = differences(
-        {
-            "a": scenario(),
-            "b": scenario(policy={"kind": "table", "idle": 5}),
-            "c": scenario(policy={"kind": "ring", "percent": 110}),
-        }
-    )
-    assert list(found) == ["policy"]
-    assert found["policy"]["b"] == {"kind": "table", "idle": 5}
+ENGINE = {"batch": 9, "frontEnd": None}
 
 
-def test_differences_go_down_to_the_setting():
-    """A reader would have to look for one number in a block of twenty."""
-    found = differences({"a": scenario(), "b": scenario(engine={"batch": 9, "frontEnd": None})})
-    assert found == {"engine.batch": {"a": 8, "b": 9}}
-
-
-def test_names_seeds_and_descriptions_are_no_differences():
-    """What no variant changes would be listed as if it had been."""
-    other = scenario(name="y", description="z", seeds=[2], variant="b")
-    assert differences({"a": scenario(), "b": other}) == {}
+@pytest.mark.parametrize(
+    ("change", "paths"),
+    [
+        ({"policy": {"kind": "table", "idle": 5}}, {"policy": {"kind": "table", "idle": 5}}),
+        ({"engine": ENGINE}, {"engine.batch": 9}),
+        ({"engine": {"batch": 8}}, {"engine": {"batch": 8}}),
+        ({"rules": [{"name": "any"}]}, {"rules": [{"name": "any"}]}),
+        ({"name": "y", "description": "z", "seeds": [2], "variant": "b"}, {}),
+    ],
+)
+def test_differences_go_down_to_the_setting_and_stop_at_blocks_of_another_kind(
+    change: dict[str, Any], paths: dict[str, Any]
+):
+    """Settings of two policies would be mixed, or one number be lost in a block of twenty."""
+    found = differences({"a": scenario(), "b": scenario(**change)})
+    assert {path: values["b"] for path, values in found.items()} == paths
 
 
 def test_keys_with_dots_are_not_taken_for_paths():
     """A header called a.b would be put at the path a, b."""
-    found = differences(
-        {"a": scenario(engine={"x.y": 1}), "b": scenario(engine={"x.y": 2})},
-    )
-    assert found == {"engine": {"a": {"x.y": 1}, "b": {"x.y": 2}}}
+    first, second = scenario(engine={"x.y": 1}), scenario(engine={"x.y": 2})
+    assert list(differences({"a": first, "b": second})) == ["engine"]

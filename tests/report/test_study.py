@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sim.core.errors import UserError
-from sim.report.selection import studies
+from sim.report.page import report
+from sim.report.study import studies
 from sim.results.stored import StoredRun, stored_runs
 
 Stored = tuple[StoredRun, ...]
@@ -19,18 +20,6 @@ def test_a_run_that_is_given_twice_counts_once(shop: Stored):
     (study,) = studies((*shop, *shop[:4]))
     assert study.stored == shop
     assert [list(seeds) for seeds in study.seeds.values()] == [[1, 2, 3]] * 3
-
-
-def test_variants_stand_in_the_order_of_the_file(shop: Stored):
-    """The table would not be the one of the terminal, whose first variant is what others face."""
-    (study,) = studies(tuple(reversed(shop)))
-    assert study.stored == shop
-
-
-def test_scenarios_stand_in_the_order_in_which_they_are_named(shop: Stored, card: Stored):
-    """Somebody who puts one first would find it last."""
-    assert [study.name for study in studies((*card, *shop))] == ["card", "shop"]
-    assert [study.name for study in studies((*shop, *card))] == ["shop", "card"]
 
 
 def test_two_results_of_one_run_are_refused(card: Stored):
@@ -50,12 +39,17 @@ def test_tables_that_are_not_those_of_the_digest_are_refused(card: Stored, tmp_p
         studies(stored_runs(tmp_path))
 
 
-def test_seeds_that_only_some_variants_have_are_a_notice(shop: Stored):
+def test_doubts_about_the_runs_are_notices(shop: Stored):
     """A variant that had an easier workload would look better."""
-    from sim.report.provenance import doubts
-
-    (study,) = studies(shop[:-1])
-    assert any("not every variant was run under the same seeds" in each for each in doubts(study))
+    assert "not every variant was run under the same seeds" in report(shop[:-1])
     newer = replace(shop[0], manifest=dict(shop[0].manifest) | {"podsim": "9.9"})
-    (study,) = studies((newer, *shop[1:]))
-    assert any("different versions of podsim" in each for each in doubts(study))
+    assert "different versions of podsim" in report((newer, *shop[1:]))
+
+
+def test_runs_stand_in_the_order_of_the_file_and_scenarios_as_they_are_named(
+    shop: Stored, card: Stored
+):
+    """The table would not be the one of the terminal, whose first variant is what others face."""
+    (study,) = studies(tuple(reversed(shop)))
+    assert study.stored == shop
+    assert [study.name for study in studies((*card, *shop))] == ["card", "shop"]
