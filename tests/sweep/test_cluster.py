@@ -8,14 +8,14 @@ from dataclasses import replace
 from threading import Event
 
 import pytest
-
-from sim.core.errors import UserError, WorkerError
 from sim.sweep.cluster import _check, _Dask, _local_cluster
-from sim.sweep.design import written
 from sim.sweep.executor import Ended
 from sim.sweep.finding import find, ladder
 from sim.sweep.kept import TABLE
 from sim.sweep.places import opener
+
+from sim.core.errors import UserError, WorkerError
+from sim.sweep.design import written
 from sim.sweep.runs import check_place
 from sim.sweep.sweep import carry_out, plan
 from sim.sweep.table import write

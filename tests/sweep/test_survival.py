@@ -13,13 +13,13 @@ from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
+from sim.sweep.executor import ThisProcess, worker_processes
+from sim.sweep.kept import TABLE
+from sim.sweep.places import opener, opener_for_scripts
 
 import sim.sweep
 from sim.core.errors import InvariantError, UserError, WorkerError
 from sim.sweep.design import written
-from sim.sweep.executor import ThisProcess, worker_processes
-from sim.sweep.kept import TABLE
-from sim.sweep.places import opener, opener_for_scripts
 from sim.sweep.runs import Failed, Measured, Task, measure_all
 from sim.sweep.sweep import carry_out, plan
 from sim.sweep.table import build, write

@@ -155,7 +155,7 @@ def _of_one_scenario(names: tuple[str, ...]) -> "tuple[StoredRun, ...]":
 
 def _folder_name(run: "StoredRun") -> str:
     """What the folder of all runs of its scenario is called in a store."""
-    from sim.results.places import scenario_name
+    from sim.results.stored import scenario_name
 
     return scenario_name(run.scenario, run.scenario_hash)
 
@@ -174,7 +174,7 @@ def _sweep_table(names: tuple[str, ...]) -> Path | None:
 
     Raises ``UserError`` for several sweeps, and for one whose table is not in its folder.
     """
-    from sim.sweep.kept import DESIGN, TABLE
+    from sim.sweep.runs import DESIGN, TABLE
 
     named = [Path(name) for name in names]
     places = [place if place.name == TABLE else place / TABLE for place in named]
