@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import active_children
 from typing import Any, Final
 
 LOST_S: Final = 0.01
@@ -52,6 +51,13 @@ def interruptible() -> Iterator[None]:
         signal.signal(number, interrupt)
     try:
         yield
+    except BaseException as error:
+        if raised_s is None:
+            raise
+        # Libraries in C turn it into errors of their own; and where it came through an ``exec`` of
+        # text, as in ``dataclass``, Python notes to die of SIGINT at its exit, up to the next one.
+        exec("")
+        raise KeyboardInterrupt from error
     finally:
         sys.unraisablehook = before
         for number in obeyed:
@@ -59,6 +65,8 @@ def interruptible() -> Iterator[None]:
 
 
 def _end_at_once() -> None:
+    from multiprocessing import active_children
+
     for child in active_children():
         child.kill()
     os._exit(INTERRUPTED)
