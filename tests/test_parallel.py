@@ -98,7 +98,7 @@ def test_results_come_in_the_order_of_the_calls_and_progress_with_their_index(jo
         lambda *tick: ticks.add(tick),
     )
     assert found == [0, 1, 4, 9]
-    assert {(0, 0.0), (1, 1.0)} <= ticks
+    assert {(1, 1.0), (2, 2.0)} <= ticks
     assert sorted(done) == [(number, number * number) for number in range(4)]
     assert jobs == 1 or done != sorted(done)
 

@@ -194,7 +194,8 @@ class _Processes(FutureExecutor):
         return worker.replaced() if isinstance(found, BrokenProcessPool) else found
 
     def progress(self) -> Iterable[tuple[int, float]]:
-        return [(index, worker.now_s.value) for index, worker in self._busy.items()]
+        known = [(index, worker.now_s.value) for index, worker in self._busy.items()]
+        return [(index, now_s) for index, now_s in known if now_s > 0.0]
 
     def kill(self) -> None:
         """End all processes."""

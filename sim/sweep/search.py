@@ -1,10 +1,12 @@
 """The value of one parameter at which targets begin to be met, with intervals over seeds."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from importlib.metadata import version
-from itertools import count, islice
+from itertools import count, islice, product
 from math import ceil, isinf
 from pathlib import Path
 from typing import Final
@@ -12,7 +14,6 @@ from typing import Final
 from sim.comparison.pairing import named_seeds
 from sim.core.errors import InvariantError, ScenarioError, UserError, WorkerError
 from sim.core.stats import Interval
-from sim.execution.parallel import Executor
 from sim.results.survivors import REFUSED, WORTH_SAYING, Figures, left_out, share
 from sim.scenario.load import ScenarioSet
 from sim.sweep.bisection import Edge, contradictions, edge
@@ -58,6 +59,10 @@ class SearchSpace:
         if index == self.last:
             return self.high
         return Quantity(self.low.number + index * self.step.number, self.low.unit)
+
+    def value(self, index: int) -> Number:
+        """The number of an index, in the unit of the ends."""
+        return self.quantity(index).value
 
     def setting(self, index: int) -> str:
         """What ``--set`` would be given for an index."""
@@ -118,119 +123,73 @@ def find(
     address: str | None = None,
     retries: int = 1,
     store: str | Path = DEFAULT_STORE,
+    opened: ExecutorFactory | None = None,
+    on_message: Callable[[str], None] = lambda _: None,
 ) -> tuple[Answer, ...]:
     """Bisect one parameter for a target, as ``podsim find``: one answer for each variant.
 
     ``vary`` is ``"backends.qwen.replicas=1..32"`` or ``"...=2,4,8"``, ``target``
     ``"ttft_s.p95 <= 2.5"`` or several of them, which are to hold together. Values of
     an answer are numbers, in its ``unit``. ``jobs``, ``executor``, ``address`` and
-    ``store`` are as in ``sim.sweep.run``.
-    Raises ``ScenarioError`` and ``UserError`` for what cannot be meant.
+    ``store`` are as in ``sim.sweep.run``; ``opened`` is an executor of one's own.
+
+    The seeds are those of the scenario when missing, at least two; where an interval straddles a
+    bound, twice as many are tried, up to ``max_seeds``. Values between the ends that are no
+    scenario are skipped. ``on_message`` gets what was tried as it is done. Raises
+    ``ScenarioError`` and ``UserError`` for what cannot be meant.
     """
-    return search(
-        scenario,
-        search_space(vary, tolerance),
-        [parse_target(each) for each in ([target] if isinstance(target, str) else target)],
-        factory_for_scripts(executor, jobs, address),
-        variants=tuple(variants),
-        seeds=None if seeds is None else tuple(seeds),
-        max_seeds=max_seeds,
-        settings=tuple(settings),
-        retries=retries,
-        root=Path(store),
-    )
-
-
-def search(
-    source: Source,
-    values: SearchSpace,
-    targets: Sequence[Target],
-    opened: ExecutorFactory,
-    *,
-    variants: Sequence[str] = (),
-    seeds: Sequence[int] | None = None,
-    max_seeds: int = DEFAULT_MAX_SEEDS,
-    settings: Sequence[str] = (),
-    retries: int = 1,
-    root: Path = DEFAULT_STORE,
-    on_message: Callable[[str], None] = lambda _: None,
-) -> tuple[Answer, ...]:
-    """One answer for each variant; ``on_message`` gets what was tried as it is done.
-
-    The seeds are those of the scenario when missing, at least two; where an
-    interval straddles a bound, twice as many are tried, up to ``max_seeds``.
-    Finished runs are stored below ``root`` and not made again. Values between the
-    ends that are no scenario are skipped. A variant whose search comes to a value
-    with nothing to be measured says so in its answer, and the next one is
-    searched. Raises ``ScenarioError`` when an end of the range is no scenario,
-    and ``UserError`` for a figure that no run can have.
-    """
-    loaded = _Scenarios(Loader(source), values, settings, variants)
-    ends = [loaded.at(0), loaded.at(values.last)]
-    if faults := of_one_variant("--vary", values.path, ends):
+    space = search_space(vary, tolerance)
+    targets = [parse_target(each) for each in ([target] if isinstance(target, str) else target)]
+    opened = opened or factory_for_scripts(executor, jobs, address)
+    scenarios = _Scenarios(Loader(scenario), space, tuple(settings), tuple(variants))
+    ends = [scenarios.at(0), scenarios.at(space.last)]
+    if faults := of_one_variant("--vary", space.path, ends):
         raise ScenarioError(faults)
-    for scenario in (variant for end in ends for variant in end.variants):
-        for target in targets:
-            check(target, scenario)
+    for end in ends:
+        for variant, each in product(end.variants, targets):
+            check(each, variant)
     for warning in dict.fromkeys(warning for end in ends for warning in end.warnings):
         on_message(f"warning: {warning}")
     given = ends[0].seeds if seeds is None else tuple(seeds)
     start = max(2, len(given))
     every = _more(given, max(start, max_seeds))
-    store = RunStore(root, ends[0].name, replace(values.design, settings=tuple(settings)))
     names = [variant.variant for variant in ends[0].variants]
-    tasks = [
-        loaded.task(index, name, seed)
-        for name in names
-        for index in (0, values.last)
-        for seed in every[:start]
-    ]
-    with opened(tasks) as executor:
+    first = product(names, (0, space.last), every[:start])
+    tasks = [scenarios.task(index, name, seed) for name, index, seed in first]
+    design = replace(space.design, settings=tuple(settings))
+    runs = RunStore(Path(store), ends[0].name, design)
+    with opened(tasks) as workers:
+        measure = partial(measure_all, executor=workers, retries=retries)
         return tuple(
-            _Search(
-                scenarios=loaded,
-                variant=name,
-                targets=tuple(targets),
-                seeds=every,
-                start=start,
-                executor=executor,
-                retries=retries,
-                store=store,
-                on_message=on_message,
-            ).answer()
+            _Search(scenarios, name, targets, every, start, measure, runs, on_message).answer()
             for name in names
         )
 
 
 @dataclass
 class _Scenarios:
-    """The scenario at each value, loaded when it is asked for; ``skipped`` says why of those that
-    are none.
+    """The scenario at each value, loaded when it is asked for.
+
+    A place is an index among the values that are not ``skipped`` for the reasons given there.
     """
 
     loader: Loader
-    values: SearchSpace
-    settings: Sequence[str]
-    variants: Sequence[str]
-    known: dict[int, ScenarioSet] = field(default_factory=dict)
+    space: SearchSpace
+    settings: tuple[str, ...]
+    variants: tuple[str, ...]
+    loaded: dict[int, ScenarioSet] = field(default_factory=dict)
     skipped: dict[int, str] = field(default_factory=dict)
 
     def at(self, index: int) -> ScenarioSet:
-        if index not in self.known:
-            settings = (*self.settings, self.values.setting(index))
-            self.known[index] = self.loader.load(settings, self.variants)
-        return self.known[index]
+        if index not in self.loaded:
+            settings = (*self.settings, self.space.setting(index))
+            self.loaded[index] = self.loader.load(settings, self.variants)
+        return self.loaded[index]
 
     def task(self, index: int, variant: str, seed: int) -> Task:
         return Task(self.at(index).variant([variant]), seed, version("podsim"))
 
-    @property
-    def last(self) -> int:
-        """The place of ``high`` among the values that are not skipped."""
-        return self.values.last - len(self.skipped)
-
     def index(self, place: int) -> int:
-        """The index of the value at a place among those that are not skipped."""
         for skipped in sorted(self.skipped):
             place += skipped <= place
         return place
@@ -246,72 +205,57 @@ class _SkippedError(Exception):
 
 @dataclass
 class _Search:
-    """The search for one variant."""
+    """The search for one variant; ``figures`` are those of each index and seed."""
 
     scenarios: _Scenarios
     variant: str
-    targets: tuple[Target, ...]
+    targets: Sequence[Target]
     seeds: Sequence[int]
     start: int
-    executor: Executor
-    retries: int
+    measure_all: Callable[..., None]
     store: RunStore
     on_message: Callable[[str], None]
     figures: dict[tuple[int, int], Figures] = field(default_factory=dict)
     trials: dict[int, Trial] = field(default_factory=dict)
 
     def answer(self) -> Answer:
-        values = self.scenarios.values
-        self._measure((0, values.last), self.start)
-        reason = None
+        space = self.scenarios.space
+        self._measure((0, space.last), self.start)
+        found, reason = Edge(None, None, None), None
         try:
             found = self._edge()
         except _UnmeasuredError as error:
-            found, reason = Edge(None, None, None), str(error)
-            for end in sorted({0, values.last} - self.trials.keys()):  # it has its runs
-                self._keep(end, self._trial(end, self.start))
-
-        def value(index: int) -> Number:
-            return values.quantity(index).value
+            reason = str(error)
+            for end in sorted({0, space.last} - self.trials.keys()):  # it has its runs
+                self._add(end, self._trial(end, self.start))
 
         def at(place: int | None) -> Number | None:
-            return None if place is None else value(self.scenarios.index(place))
+            return None if place is None else space.value(self.scenarios.index(place))
 
         trials = dict(sorted(self.trials.items()))
+        wrong = [] if reason else _contradictions(trials)
         return Answer(
             variant=self.variant,
-            path=values.path,
-            targets=self.targets,
-            status="unmeasured" if reason else self._status(found),
+            path=space.path,
+            targets=tuple(self.targets),
+            status="unmeasured" if reason else _status(found),
             larger_helps=found.upward,
             value=at(found.meets),
             misses=at(found.misses),
             trials=tuple(trials.values()),
-            contradictions=tuple(
-                (value(one), value(other))
-                for one, other in ([] if reason else _contradictions(trials))
+            contradictions=tuple((space.value(one), space.value(two)) for one, two in wrong),
+            unit=space.low.unit,
+            skipped=tuple(
+                (space.value(at), why) for at, why in sorted(self.scenarios.skipped.items())
             ),
-            unit=values.low.unit,
-            skipped=tuple((value(at), why) for at, why in sorted(self.scenarios.skipped.items())),
             reason=reason,
         )
 
     def _edge(self) -> Edge:
         """Where the targets begin to be met; begun anew without each value that is no scenario."""
         while True:
-            try:
-                return edge(self.scenarios.last, self._judge)
-            except _SkippedError:
-                continue
-
-    def _status(self, found: Edge) -> Status:
-        if found.is_sharp:
-            return "found"
-        if found.upward is None and found.meets is not None:
-            return "always"
-        if found.upward is None and found.misses is not None:
-            return "never"
-        return "undecided"
+            with suppress(_SkippedError):
+                return edge(self.scenarios.space.last - len(self.scenarios.skipped), self._judge)
 
     def _judge(self, place: int) -> Verdict:
         """Try a value under more and more seeds, until its intervals say something.
@@ -321,76 +265,81 @@ class _Search:
         """
         index = self.scenarios.index(place)
         if index not in self.trials:
-            self._try(index)
+            self._load(index)
+            number, trial = self.start, self._tried(index, self.start)
+            while trial.verdict == "undecided" and number < len(self.seeds):
+                number = min(2 * number, len(self.seeds))
+                trial = self._tried(index, number)
+            self._add(index, trial)
         trial = self.trials[index]
         if trial.verdict == "unmeasured":
-            value = self.scenarios.values.quantity(index)
-            raise _UnmeasuredError(f"at {value} {trial.reason}")
+            raise _UnmeasuredError(f"at {self.scenarios.space.quantity(index)} {trial.reason}")
         return trial.verdict
 
-    def _try(self, index: int) -> None:
+    def _load(self, index: int) -> None:
         try:
             self.scenarios.at(index)
         except ScenarioError as error:
             if len(self.scenarios.skipped) == MAX_SKIPPED:
                 raise
             why = self.scenarios.skipped[index] = error.faults[0].message
-            setting = self.scenarios.values.setting(index)
+            setting = self.scenarios.space.setting(index)
             self.on_message(f"{setting} cannot be run, skipped: {why}")
             raise _SkippedError from None
-        number = self.start
-        while True:
-            self._measure((index,), number)
-            trial = self._trial(index, number)
-            if trial.verdict != "undecided" or number == len(self.seeds):
-                break
-            number = min(2 * number, len(self.seeds))
-        self._keep(index, trial)
+
+    def _tried(self, index: int, number: int) -> Trial:
+        self._measure((index,), number)
+        return self._trial(index, number)
 
     def _trial(self, index: int, number: int) -> Trial:
         """What the runs of the first ``number`` seeds say, which have been made."""
         runs = {seed: self.figures[index, seed] for seed in self.seeds[:number]}
         judged = tuple(judge(target, runs) for target in self.targets)
-        return Trial(self.scenarios.values.quantity(index).value, judged)
+        return Trial(self.scenarios.space.value(index), judged)
 
-    def _keep(self, index: int, trial: Trial) -> None:
+    def _add(self, index: int, trial: Trial) -> None:
         self.trials[index] = trial
-        self.on_message(self._told(index, trial))
+        said = trial.reason
+        if said is None:
+            figures = ", ".join(_figure(each) for each in trial.judged)
+            said = f"{figures} over {trial.seeds} seeds, {trial.verdict}"
+        who = f"{self.variant}: " if self.variant else ""
+        self.on_message(f"{who}{self.scenarios.space.setting(index)}: {said}")
 
     def _measure(self, indices: Sequence[int], number: int) -> None:
         """Make the runs of the first ``number`` seeds that have not been made yet."""
         missing: list[tuple[int, int, Task]] = []
-        for index in indices:
-            for seed in self.seeds[:number]:
-                if (index, seed) not in self.figures:
-                    task = self.scenarios.task(index, self.variant, seed)
-                    before = self.store.read(index, task)
-                    if before is None:
-                        missing.append((index, seed, task))
-                    else:
-                        self.figures[index, seed] = before.figures
+        for index, seed in product(indices, self.seeds[:number]):
+            if (index, seed) not in self.figures:
+                task = self.scenarios.task(index, self.variant, seed)
+                before = self.store.read(index, task)
+                if before is None:
+                    missing.append((index, seed, task))
+                else:
+                    self.figures[index, seed] = before.figures
 
-        def ended(at: int, outcome: Outcome) -> None:
+        def on_end(at: int, outcome: Outcome) -> None:
             index, seed, task = missing[at]
             if isinstance(outcome, Failed):
                 who = " ".join(filter(None, (self.variant, f"seed {seed}")))
-                where = f"{self.scenarios.values.setting(index)}, {who}"
+                where = f"{self.scenarios.space.setting(index)}, {who}"
                 kind = InvariantError if outcome.is_bug else WorkerError
                 raise kind(f"{where}: {outcome.reason} (tried {outcome.tries} times)")
             self.store.write(index, task, outcome)
             self.figures[index, seed] = outcome.figures
 
         if missing:
-            tasks = [task for _, _, task in missing]
-            measure_all(tasks, self.executor, self.retries, ended)
+            self.measure_all([task for _, _, task in missing], on_end=on_end)
 
-    def _told(self, index: int, trial: Trial) -> str:
-        who = f"{self.variant}: " if self.variant else ""
-        where = f"{who}{self.scenarios.values.setting(index)}"
-        if trial.reason is not None:
-            return f"{where}: {trial.reason}"
-        said = ", ".join(_figure(each) for each in trial.judged)
-        return f"{where}: {said} over {trial.seeds} seeds, {trial.verdict}"
+
+def _status(found: Edge) -> Status:
+    if found.is_sharp:
+        return "found"
+    if found.upward is None and found.meets is not None:
+        return "always"
+    if found.upward is None and found.misses is not None:
+        return "never"
+    return "undecided"
 
 
 def judge(target: Target, runs: Mapping[int, Figures]) -> Judged:

@@ -11,10 +11,9 @@ from sim.core.errors import UserError, WorkerError
 from sim.sweep.design import design
 from sim.sweep.executors import DaskExecutor, check_workers, executor_factory, local_cluster
 from sim.sweep.runs import TABLE, check_machine
-from sim.sweep.search import search, search_space
+from sim.sweep.search import find
 from sim.sweep.sweep import plan, run_sweep
 from sim.sweep.table import write
-from sim.sweep.target import parse
 from tests.sweep.conftest import TINY
 from tests.sweep.here import here
 
@@ -76,10 +75,9 @@ def test_without_an_address_a_cluster_of_this_machine(podsim, folder):
 
 def test_a_search_on_a_cluster(folder, scheduler):
     """``podsim find`` would know processes of this machine only."""
-    arguments = ("tiny.yaml", search_space("backends.pods.replicas=1..2", None))
-    targets = (parse("ttft_s.p50 <= 10"),)
-    far = search(*arguments, targets, executor_factory("dask", None, scheduler.scheduler_address))
-    assert far == search(*arguments, targets, here, root=folder / "near")
+    question = ("tiny.yaml", "backends.pods.replicas=1..2", "ttft_s.p50 <= 10")
+    far = find(*question, executor="dask", address=scheduler.scheduler_address)
+    assert far == find(*question, store=folder / "near")
 
 
 def test_workers_that_lack_a_file_or_have_another_podsim_are_refused_first(folder, scheduler):

@@ -15,7 +15,7 @@ from sim.core.stats import Interval
 from sim.results.metrics import METRICS
 from sim.scenario.load import load
 from sim.sweep.bisection import Edge, contradictions, edge
-from sim.sweep.search import SearchSpace, judge, search, search_space
+from sim.sweep.search import SearchSpace, judge, search_space
 from sim.sweep.search_result import Answer, Judged, Trial
 from sim.sweep.target import Gone, Target, check, parse
 from sim.validation.theory import mmc_wait_s
@@ -566,20 +566,6 @@ def _measured_from(means):
                 self.figures[index, seed] = figures
 
     return measure
-
-
-def test_find_takes_the_arguments_of_the_library(servers):
-    """Scripts could not say where the runs go."""
-    answers = search(
-        servers,
-        search_space("engines.some-at-a-time.maxNumSeqs=4..8", None),
-        [parse("queue_s.mean <= 100")],
-        here,
-        seeds=(9,),
-        settings=["workloads.customers.count=50", "window.warmup=0s"],
-    )
-    assert answers[0].status == "always"
-    assert answers[0].trials[0].seeds == 2  # one seed has no interval
 
 
 OVERLOADED = """\

@@ -104,19 +104,19 @@ def command(
         )
     from sim.cli.findings import as_document, render
     from sim.sweep.executors import executor_factory
-    from sim.sweep.search import search, search_space
-    from sim.sweep.target import parse
+    from sim.sweep.search import find
 
-    answers = search(
+    answers = find(
         file,
-        search_space(varied[0], tolerance),
-        [parse(target) for target in dict.fromkeys(targets)],
-        executor_factory(executor, jobs, address),
+        varied[0],
+        list(dict.fromkeys(targets)),
+        tolerance=tolerance,
         variants=variants,
         seeds=chosen_seeds(None, seeds, settings),
         max_seeds=max_seeds,
         settings=settings,
-        root=out,
+        store=out,
+        opened=executor_factory(executor, jobs, address),
         on_message=lambda text: click.echo(text, err=True),
     )
     click.echo(json.dumps(as_document(answers), indent=2) if as_json else render(answers))
