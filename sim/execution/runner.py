@@ -26,11 +26,9 @@ from sim.results.stored import run_path
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Scenario
 from sim.timeline.excerpt import Excerpt, StepLog
-from sim.timeline.file import Written
-from sim.timeline.file import write as write_timeline
-from sim.timeline.plan import Plan, plans
-from sim.timeline.timeline import Timeline
+from sim.timeline.timeline import Plan, Timeline, Written, plans
 from sim.timeline.timeline import timeline as drawn
+from sim.timeline.timeline import write as write_timeline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,7 +136,7 @@ def run_set(
     invariant, not only the cheap ones, and with families of other packages that a second run comes
     to the same. Without ``keep_tables`` the results come back with empty tables.
     ``timeline`` is the file for the timeline of ``excerpt``, see
-    ``sim.timeline.plan``; it is refused before anything runs. ``provenance``
+    ``sim.timeline.timeline``; it is refused before anything runs. ``provenance``
     is kept with every stored run.
     """
     chosen = scenarios.seeds if seeds is None else seeds

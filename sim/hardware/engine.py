@@ -22,8 +22,7 @@ from sim.core.fields import (
 )
 from sim.core.rules import Problem, rule
 from sim.hardware.architecture import Architecture
-from sim.hardware.dtypes import WEIGHT_FORMATS, KvDtype, WeightDtype, weight_format
-from sim.hardware.gpu import Gpu
+from sim.hardware.gpu import WEIGHT_FORMATS, Gpu, KvDtype, WeightDtype, weight_format
 
 MAX_TENSOR_PARALLEL: Final = 64
 

@@ -1,7 +1,7 @@
 """How a backend spreads its requests over its pods: ``balancing`` of a ModelRouter.
 
 The scenario understands the same block; here is what a manifest may say and a
-scenario refuses (router and pools, R17 and R18).
+scenario refuses.
 """
 
 import re
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sim.manifests.fields import Fields
-from sim.manifests.notes import NoteKind
-from sim.manifests.writing import Plain, seconds
+from sim.manifests.writing import NoteKind, Plain, seconds
 
 LOAD_AWARE: Final = "LoadAware"
 ROUND_ROBIN: Final = "RoundRobin"

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from sim.core.errors import ScenarioError
 from sim.core.suggest import nearest, suggestion
 from sim.manifests.fields import TYPO, Fields
-from sim.manifests.notes import NoteKind, Notes
+from sim.manifests.writing import ImportNotes, NoteKind
 from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, Sequence, at, plain, text_of
 from sim.scenario.yamltext import parse_documents
 
@@ -48,7 +48,7 @@ class Object:
 class Objects:
     """All objects of an import, by kind, in the order of the files."""
 
-    notes: Notes
+    notes: ImportNotes
     assume: bool = False
     """Whether an object that is missing is made up."""
     complete: bool = True
@@ -100,7 +100,7 @@ class Objects:
         return f"there is no {kind} {name!r}{hint}"
 
 
-def read(manifests: Iterable[Manifest], notes: Notes, assume: bool = False) -> Objects:
+def read(manifests: Iterable[Manifest], notes: ImportNotes, assume: bool = False) -> Objects:
     """The objects of all manifests; faults of files and documents go to ``notes``."""
     objects = Objects(notes, assume)
     for manifest in manifests:
@@ -172,7 +172,7 @@ def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
     objects.found[kind].append(found)
 
 
-def _spec(document: Mapping, path: Path, notes: Notes) -> Fields:
+def _spec(document: Mapping, path: Path, notes: ImportNotes) -> Fields:
     whole = Fields(document, path, notes)
     for key in document.values:
         if key not in ENVELOPE:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sim.hardware.dtypes import weight_format
+from sim.hardware.gpu import weight_format
 from sim.manifests.writing import Plain
 from sim.scenario.nodes import Place
 

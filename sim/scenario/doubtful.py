@@ -10,8 +10,8 @@ from typing import Any
 
 from sim.core.errors import Fault
 from sim.core.suggest import nearest as nearest_name
-from sim.hardware.swaptimes import swap_times
-from sim.scenario.events import BackendErrors, LoadFailure
+from sim.hardware.loading import swap_times
+from sim.scenario.events import BackendErrors, LoadFailureEvent
 from sim.scenario.inputs import Inputs
 from sim.scenario.matching import first_backend, fits, headers_of, matches
 from sim.scenario.nodes import Mapping, Path, fault, nearest
@@ -106,7 +106,7 @@ def _events(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 def _fails_before(scenario: Scenario, event: Any) -> float | None:
     """When a load that is to fail has failed already, at the limit of its pool or member."""
-    if not isinstance(event, LoadFailure) or event.after is None:
+    if not isinstance(event, LoadFailureEvent) or event.after is None:
         return None
     for pool in scenario.pools.values():
         if event.backend in pool.members:

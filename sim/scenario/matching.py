@@ -1,4 +1,4 @@
-"""Which requests a rule takes, and whether it has backends for them (router and pools, 5)."""
+"""Which requests a rule takes, and whether it has backends for them."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase

@@ -10,8 +10,7 @@ from sim.core.errors import Fault
 from sim.core.fields import Model, Name, whole
 from sim.core.rules import Problem, usable
 from sim.hardware.engine import Engine
-from sim.hardware.swap import Member
-from sim.hardware.swaptimes import SwapTimes
+from sim.hardware.loading import Member, SwapTimes
 
 MAX_PRIORITY: Final = 1000
 
@@ -38,7 +37,7 @@ class RouterSide:
 
     ``quarantine`` says whether a member that fails is avoided as other pods
     are; the statuses are those of two answers that were others before they were
-    mended (router and pools, 6).
+    mended.
     """
 
     quarantine: bool = False

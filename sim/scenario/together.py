@@ -9,9 +9,9 @@ from sim.core.errors import Fault
 from sim.core.rules import Problem, Unusable, faults_of, known, repeated, usable
 from sim.core.suggest import meant, suggestion
 from sim.hardware.engine import Engine
-from sim.hardware.swaptimes import swap_times
+from sim.hardware.loading import swap_times
 from sim.scenario.checks import member_references
-from sim.scenario.events import Event, LoadFailure, PodLost, ProbeFailure, ProxyRestart
+from sim.scenario.events import Event, LoadFailureEvent, PodLost, ProbeFailure, ProxyRestart
 from sim.scenario.nodes import Mapping, Path, at, entries, fault, is_null, nearest
 from sim.scenario.pool import Pool
 from sim.scenario.routing import Rule
@@ -165,7 +165,7 @@ def _events(scenario: Scenario, root: Mapping) -> Iterator[tuple[Path, str]]:
 
 def _loads_nothing(event: Event, scenario: Scenario, members: Collection[str]) -> Iterator[Problem]:
     known_others = scenario.backends.keys() - members
-    if isinstance(event, LoadFailure | ProbeFailure) and event.backend in known_others:
+    if isinstance(event, LoadFailureEvent | ProbeFailure) and event.backend in known_others:
         yield "backend", "must be a member of a pool: nothing else is loaded"
 
 

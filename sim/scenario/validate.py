@@ -24,7 +24,7 @@ from sim.hardware.model_config import (
     is_config,
     read_config,
 )
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 from sim.scenario import checks
 from sim.scenario.balancing import policy_node
 from sim.scenario.doubtful import doubts

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 from ruamel.yaml import YAML
 
-from sim.baseline.making import store, stored
+from sim.baseline.files import store, stored
 from sim.core.stats import Sample
 from sim.engine.steptime import Span, StepTime
 from sim.pool.decision import Decision, Verdict
-from sim.pool.reclaim import ReclaimClock
+from sim.pool.swaps import ReclaimClock
 from sim.router.placement.ring import BoundedRing
 from sim.router.placement.table import SessionTable
 from tests.baseline.conftest import BASELINES, SCENARIOS, call

@@ -6,10 +6,10 @@ import pytest
 
 from sim.core.errors import ScenarioError, UserError
 from sim.hardware.catalog import models
-from sim.manifests.engine import Given
-from sim.manifests.notes import NoteKind
+from sim.manifests.engines import Given
 from sim.manifests.objects import Manifest
 from sim.manifests.translation import Imported, translate
+from sim.manifests.writing import NoteKind
 from sim.scenario.load import load_text
 from sim.scenario.nodes import plain
 from sim.scenario.yamltext import parse

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.core.errors import ScenarioError
-from sim.manifests.notes import NoteKind
 from sim.manifests.objects import Manifest
 from sim.manifests.translation import translate
+from sim.manifests.writing import NoteKind
 from sim.scenario.nodes import Mapping, Path, dotted, plain
 from sim.scenario.yamltext import parse, parse_documents
 from tests.manifests.samples import SAMPLES, manifest

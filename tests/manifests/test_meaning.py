@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sim.manifests.fields import go_duration_s
-from sim.manifests.notes import NoteKind
+from sim.manifests.writing import NoteKind
 from sim.scenario.nodes import plain
 from sim.scenario.yamltext import parse
 from tests.manifests.samples import translated

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from sim.plots.saving import as_bytes
+from sim.plots import as_bytes
 
 
 def requests(ttft_s, *, variant="", seed=1, arrival_s=0.0, status=None, **columns):
@@ -52,14 +52,14 @@ def line(ax: Axes, label: str):
 
 
 def words(ax: Axes) -> str:
-    """Everything that is written on the axes."""
-    return "\n".join(text.get_text() for text in ax.findobj(Text) if text.get_text())
+    """Everything that is written on the figure, in one line."""
+    found = [text.get_text() for text in ax.get_figure(root=True).findobj(Text)]
+    return " ".join(" ".join(found).split())
 
 
 def legend_of(ax: Axes) -> list[str]:
     """What the legend names."""
-    legend = ax.get_legend()
-    return [] if legend is None else [text.get_text() for text in legend.get_texts()]
+    return [text.get_text() for legend in ax.figure.legends for text in legend.get_texts()]
 
 
 def check_readable(figure: Figure) -> None:

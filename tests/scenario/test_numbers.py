@@ -10,7 +10,7 @@ from sim.core import registry as registries
 from sim.core.fields import Quantity
 from sim.engine.spec import Vllm
 from sim.hardware.engine import FrontEnd, Prefilling, StepTime
-from sim.hardware.swap import Member
+from sim.hardware.loading import Member
 from sim.scenario.load import ScenarioSet
 from sim.scenario.routing import Metrics, ProxySettings
 from sim.scenario.schema import Backend, Slo, Window

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sim.pool.llamaswap_spec import LlamaSwapPool
-from sim.pool.ollama_spec import OllamaPool
+from sim.desk.llama_swap_spec import LlamaSwapPool
+from sim.desk.ollama_spec import OllamaPool
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Scenario
 

@@ -8,8 +8,7 @@ from sim.engine.spec import Vllm
 from sim.engine.steptime import StepTime as Cost
 from sim.hardware.catalog import gpus, models
 from sim.hardware.engine import StepTime
-from sim.hardware.presets import presets, sourced_step_time, step_time
-from sim.hardware.roofline import Machine, derive
+from sim.hardware.step_times import Machine, derive, presets, sourced_step_time, step_time
 from sim.scenario.load import ScenarioSet
 from tests.scenario.conftest import GOOD
 

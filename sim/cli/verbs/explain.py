@@ -15,7 +15,7 @@ from sim.cli.stored import named_runs, runs_begun
 from sim.core.errors import UserError
 
 if TYPE_CHECKING:
-    from sim.plots.saving import Format
+    from sim.plots.style import Format
     from sim.results.stored import StoredRun
 
 DEFAULT_SLOWEST = 10
@@ -85,8 +85,7 @@ def _draw(documents: list[dict[str, Any]], by_request: bool, place: Path, form: 
 
     from sim.explain.kinds import PARTS
     from sim.plots.latency import ttft_parts
-    from sim.plots.saving import as_bytes
-    from sim.plots.style import figure_of
+    from sim.plots.style import as_bytes, figure_of
     from sim.results.unfinished import write_whole
 
     bars: dict[str, dict[str, float]] = {}
@@ -152,7 +151,7 @@ class _Task:
 
     def __call__(self, on_tick: Callable[[float], None]) -> dict[str, Any]:
         from sim.explain.api import explain, slowest_of
-        from sim.explain.document import document
+        from sim.explain.report import document
 
         result = self.run.read()
         wanted = list(self.requests) or slowest_of(result, self.slowest)

@@ -19,7 +19,7 @@ from sim.core.fields import (
     whole,
 )
 from sim.core.rules import Problem, faults_of, rule
-from sim.hardware import catalog, footprint
+from sim.hardware import catalog, memory
 from sim.hardware.engine import Engine
 
 AUTO_SLOTS: Final = 4
@@ -169,7 +169,7 @@ class LlamaCpp(Engine):
     def doubts(self) -> list[Fault]:
         """A ctxSize that does not fit: llama-server may leave layers or KV on the host."""
         key = self._size_key
-        return [] if key is None else footprint.overcommitment(self, to_camel(key))
+        return [] if key is None else memory.overcommitment(self, to_camel(key))
 
     def context_tokens(self) -> int:
         """Tokens of context of one slot, which llama-server caps at those of the model."""
@@ -206,7 +206,7 @@ class LlamaCpp(Engine):
     def _check_given(self) -> None:
         """Raise ``ScenarioError`` for what a given size does not go with."""
         if not self.kv_derived:
-            weights = partial(footprint.check_weights, self)
+            weights = partial(memory.check_weights, self)
             if faults := faults_of(self.host_tokens, weights):
                 raise ScenarioError(faults)
 
