@@ -5,12 +5,12 @@ set when its proxy sets them (internal/router/proxy.go). What bypasses the route
 is not counted.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-from sim.core.request import DIRECT, Answer, Outcome, Reason, Status
+from sim.core.request import DIRECT, Answer, Reason, Status
 from sim.export.families import (
     DEFAULT_S,
     ROUTER_TTFT_S,
@@ -26,16 +26,13 @@ from sim.export.pod_families import pods
 from sim.results import arrow
 from sim.results.requests import RequestColumns
 from sim.results.served import answered_last
-from sim.router.placement.bindings import Bindings
 
-TABLE: Final = "session-table"
+BINDINGS: Final = "session_bindings"
+"""The gauge of a session table."""
 ROUTERS: Final = frozenset(
     value for name, value in vars(Answer).items() if name.isupper() and isinstance(value, str)
 )
 """Answers of the router's own."""
-REMEMBERED: Final = (Outcome.NEW, Outcome.STICKY, Outcome.SPILL, Outcome.MIGRATED, Outcome.HOME)
-"""How a table comes to place a request that has a session."""
-
 
 SERVED: Final = "ok_stream"
 """The outcome of a request whose response has begun: all clients of podsim stream."""
@@ -55,7 +52,11 @@ def router_families(scrape: Scrape) -> Iterator[Family]:
         "gauge",
         "Sessions in the session table of a backend, ended ones included until they expire.",
         ("router", "backend"),
-        {(scrape.router, name): float(_bindings(scrape, name)) for name in _tables(scrape)},
+        {
+            (scrape.router, backend): gauges[BINDINGS]
+            for backend, gauges in scrape.facts.gauges.items()
+            if BINDINGS in gauges
+        },
     )
     over = _Over(scrape)
     yield over.requests()
@@ -276,67 +277,3 @@ def _classification(scrape: Scrape, rule: str) -> str:
             classes: list[str] = each["match"]["dataClassification"]
             return classes[0] if len(classes) == 1 else ""
     return ""
-
-
-def _tables(scrape: Scrape) -> list[str]:
-    """The backends whose policy is a session table."""
-    backends: Mapping[str, Any] = scrape.scenario["backends"]
-    return [name for name, each in backends.items() if each["policy"]["kind"] == TABLE]
-
-
-def _bindings(scrape: Scrape, backend: str) -> int:
-    """Entries of a session table: its placements, told to such a table once more."""
-    policy = scrape.scenario["backends"][backend]["policy"]
-    table = scrape.result.tables.placements
-    decided_s = arrow.numbers(table, "decided_s")
-    routed = arrow.strings(table, "backend").equal(backend)
-    routed &= ~arrow.strings(table, "proxy").equal(DIRECT) & scrape.happened(decided_s)
-    sessions = _Sessions(scrape, policy["headers"])
-    outcomes, request = words(table, "outcome"), arrow.whole(table, "request_id").tolist()
-    end_s = min(scrape.at_s, scrape.facts.end_s)
-    restarts = iter([*(each for each in scrape.facts.restarts_s if each < end_s), np.inf])
-    restart_s, sweep, every_s = next(restarts), 1, policy["sweepInterval"]
-    entries = Bindings(policy["idleTimeout"], policy["maxSessions"])
-    for row in [*np.flatnonzero(routed).tolist(), None]:
-        now_s = end_s if row is None else float(decided_s[row])
-        while restart_s <= now_s:
-            entries = Bindings(policy["idleTimeout"], policy["maxSessions"])
-            restart_s = next(restarts)
-        while sweep * every_s < now_s or (row is not None and sweep * every_s == now_s):
-            entries.sweep(sweep * every_s)
-            sweep += 1
-        if row is not None and outcomes[row] in REMEMBERED:
-            key = sessions.key(request[row])
-            if entries.renew(key, now_s) is None and entries.has_room(now_s):
-                entries.bind(key, 0, now_s)
-    return len(entries)
-
-
-class _Sessions:
-    """Tells sessions apart as a session table does, by numbers of its own."""
-
-    def __init__(self, scrape: Scrape, headers: list[str]) -> None:
-        table = scrape.result.tables.requests
-        self._sessions, self._workloads = words(table, "session_id"), words(table, "workload")
-        self._agents = words(table, "agent_id")
-        self._specs: Mapping[str, Any] = scrape.scenario["workloads"]
-        self._headers = headers
-        self._known: dict[tuple[str, str], int] = {}
-
-    def key(self, request: int) -> int:
-        """A number of the session of a request."""
-        spec = self._specs.get(self._workloads[request], {})
-        sent = {name.lower(): value for name, value in spec.get("headers", {}).items()}
-        for name in self._headers:
-            if name in sent:
-                return self._number("header", sent[name])
-        session = self._sessions[request]
-        if spec.get("subAgents") == "parent-key":
-            # A sub-agent is called agent/session/number, and is known as its parent.
-            agent = self._agents[request]
-            own = session.removeprefix(f"{agent}/").partition("/")[0]
-            session = f"{agent}/{own}"
-        return self._number("session", session)
-
-    def _number(self, kind: str, name: str) -> int:
-        return self._known.setdefault((kind, name), len(self._known))

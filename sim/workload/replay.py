@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from sim.core.content import Node, Prompt
 from sim.core.kernel import Order
 from sim.core.ports import WorkloadContext
-from sim.core.request import Request, Status
+from sim.core.request import NO_WAIT, Request, Status, Wait
 from sim.workload.client import Clients
 from sim.workload.conversation import Conversation
 from sim.workload.replay_plan import Plan, SubPlan
@@ -59,9 +59,19 @@ class Thread:
         self._prompts: list[Prompt] = []
         self._sub_agents = 0
         self._awaited = 0
+        self._wait = NO_WAIT
+        self._last: Request | None = None
+        self._launched: list[Thread] = []  # by the last turn
 
-    def send_after(self, delay_s: float) -> None:
+    @property
+    def ends(self) -> tuple[Request, ...]:
+        """The last turn, and the last ones of the sub-agents that ran behind it."""
+        ends = [self._last, *(thread._last for thread in self._launched)]
+        return tuple(request for request in ends if request is not None)
+
+    def send_after(self, delay_s: float, wait: Wait = NO_WAIT) -> None:
         """Send the next turn, at first turn 1, after ``delay_s``."""
+        self._wait = wait
         kernel = self._replay.context.kernel
         kernel.at(kernel.now_s + delay_s, Order.ARRIVAL, self._send)
 
@@ -82,7 +92,9 @@ class Thread:
             self._ended,
             context.name,
             closes_session=turn + 1 == len(plan.prompt_tokens),
+            wait=self._wait,
         )
+        self._last, self._launched = request, []
         self._replay.clients.send(request)
 
     def _ask(self, turn: int) -> Prompt:
@@ -112,9 +124,9 @@ class Thread:
             return
         self._awaited = len(group)
         for sub_agent in group:
-            self._launch(sub_agent)
+            self._launch(sub_agent, request)
 
-    def _launch(self, sub_agent: SubPlan) -> None:
+    def _launch(self, sub_agent: SubPlan, launcher: Request) -> None:
         replay = self._replay
         self._sub_agents += 1
         session_id = f"{self._session_id}/{self._sub_agents}"
@@ -125,7 +137,8 @@ class Thread:
         thread = Thread(
             replay, sub_agent.plan, root, self._agent_id, session_id, key, self._sub_agent_over
         )
-        thread.send_after(sub_agent.start_s)
+        self._launched.append(thread)
+        thread.send_after(sub_agent.start_s, Wait((launcher,), (), sub_agent.start_s))
 
     def _sub_agent_over(self, completed: bool) -> None:
         self._awaited -= 1
@@ -137,4 +150,6 @@ class Thread:
         if turn == len(self._plan.prompt_tokens):
             self._done(True)
         else:
-            self.send_after(self._plan.think_s[turn])
+            last, *returned = self.ends
+            think_s = self._plan.think_s[turn]
+            self.send_after(think_s, Wait((last,), tuple(returned), think_s))

@@ -29,7 +29,7 @@ from sim.core.fields import Duration, Text, real
 from sim.core.kernel import instant
 from sim.core.ports import WorkloadContext
 from sim.core.registry import family
-from sim.core.request import Request, Status
+from sim.core.request import NO_WAIT, Request, Status, Wait, think_between_s
 from sim.core.rules import Problem, Unusable, rule
 from sim.scenario.inputs import Inputs
 from sim.workload.agenda import Agenda
@@ -179,7 +179,17 @@ class ScriptSpec(ClientSpec):
 class Turn:
     """One row, ready to be sent, and the row that waits for its end."""
 
-    __slots__ = ("answer", "closes", "follower", "index", "number", "prompt", "row", "session_id")
+    __slots__ = (
+        "answer",
+        "closes",
+        "follower",
+        "index",
+        "number",
+        "prompt",
+        "row",
+        "session_id",
+        "wait",
+    )
 
     def __init__(self, index: int, row: Row, session_id: str) -> None:
         self.index = index
@@ -190,6 +200,7 @@ class Turn:
         self.prompt: Prompt
         self.answer: Node
         self.follower: Turn | None = None
+        self.wait = NO_WAIT
 
 
 @family(ScriptSpec)
@@ -308,6 +319,7 @@ class Script:
             model=row.model or "",
             closes_session=turn.closes,
             num_ctx=row.num_ctx,
+            wait=turn.wait,
         )
         patience_s = inf if row.cancel is None else row.cancel
         self._clients.send(request, row.priority, patience_s)
@@ -330,6 +342,7 @@ class Script:
             now_s = self._context.kernel.now_s
             assert follower.row.think is not None
             due_s = max(instant(now_s + follower.row.think), now_s)
+            follower.wait = Wait((request,), (), think_between_s(now_s, due_s), True)
             self._agenda.add(due_s, follower.index, follower)
         if self._open == 0:
             self._context.finished()

@@ -27,6 +27,7 @@ from sim.core.errors import Fault, ScenarioError
 from sim.core.fields import Duration, PositiveTokens, Text
 from sim.core.ports import WorkloadContext
 from sim.core.registry import family
+from sim.core.request import Wait
 from sim.core.rules import Problem
 from sim.scenario.inputs import Inputs
 from sim.workload.agent_spec import Agents, Ramp, ReuseOutput, SessionsPerAgent
@@ -180,6 +181,7 @@ class ReplayingAgent:
         self._stream = f"workload/{sessions.context.name}/agent/{index}"
         self._number = -1
         self._order: list[int] = []
+        self._thread: Thread  # the session
 
     def begin_session(self, delay_s: float | None = None, pause_s: float = 0.0) -> None:
         """Deal the next session; it begins after ``delay_s``.
@@ -193,7 +195,8 @@ class ReplayingAgent:
             generator = sessions.context.streams.get(f"{self._stream}/order/{dealt}")
             self._order = generator.permutation(sessions.dealt_total).tolist()
         plan = sessions.plan(self._order[place])
-        thread = Thread(
+        before = None if delay_s is not None else self._thread
+        self._thread = Thread(
             sessions.replay,
             plan,
             sessions.replay.root(plan.model),
@@ -202,7 +205,11 @@ class ReplayingAgent:
             sessions.context.streams.key(f"{self._stream}/session/{self._number}"),
             self._session_over,
         )
-        thread.send_after(max(plan.think_s[0], pause_s) if delay_s is None else delay_s)
+        if before is not None:
+            delay_s = max(plan.think_s[0], pause_s)
+            self._thread.send_after(delay_s, Wait((), before.ends, delay_s))
+        elif delay_s is not None:
+            self._thread.send_after(delay_s)
 
     def _session_over(self, completed: bool) -> None:
         if self._number + 1 == self._sessions.spec.sessions_per_agent:

@@ -25,7 +25,7 @@ from sim.core.errors import Fault, ScenarioError
 from sim.core.fields import Text, count
 from sim.core.ports import WorkloadContext
 from sim.core.registry import family
-from sim.core.request import Request, Status
+from sim.core.request import NO_WAIT, Request, Status, Wait
 from sim.core.rules import Problem
 from sim.scenario.inputs import Inputs
 from sim.workload.agenda import Agenda
@@ -99,7 +99,16 @@ def _nobody(line: RequestLine, models: tuple[str, ...]) -> str:
 class Sending:
     """One request of the trace, and who waits for its end."""
 
-    __slots__ = ("after_error", "dropped", "followers", "index", "line", "missing")
+    __slots__ = (
+        "after_error",
+        "dropped",
+        "followers",
+        "index",
+        "line",
+        "missing",
+        "request",
+        "wait",
+    )
 
     def __init__(self, index: int, line: RequestLine) -> None:
         self.index = index
@@ -108,6 +117,8 @@ class Sending:
         self.dropped = False
         self.after_error = False
         self.followers: list[Sending] = []
+        self.request: Request | None = None
+        self.wait = NO_WAIT
 
 
 @family(TraceSpec)
@@ -128,7 +139,7 @@ class Trace:
         self._texts = trace.texts
         lines = spec.chosen(trace, context.directory)
         sendings = [Sending(index, line) for index, line in enumerate(lines)]
-        by_number = {sending.line.request: sending for sending in sendings}
+        self._by_number = by_number = {sending.line.request: sending for sending in sendings}
         for sending in sendings:
             for number in sending.line.awaits:
                 by_number[number].followers.append(sending)
@@ -167,7 +178,9 @@ class Trace:
             max_output_tokens=line.max_output_tokens,
             closes_session=line.closes_session,
             num_ctx=line.num_ctx,
+            wait=sending.wait,
         )
+        sending.request = request
         patience_s = inf if line.patience_s is None else line.patience_s
         self._clients.send(request, line.priority, patience_s)
 
@@ -206,10 +219,17 @@ class Trace:
         follower.missing -= 1
         return follower.missing == 0
 
+    def _sent(self, numbers: tuple[int, ...]) -> tuple[Request, ...]:
+        sent = [self._by_number[number].request for number in numbers]
+        return tuple(request for request in sent if request is not None)
+
     def _schedule(self, sending: Sending) -> None:
         line = sending.line
         assert line.think_s is not None
         # Who waits for nobody's completion opens a session.
         pause_s = PAUSE_S if sending.after_error and not line.after else 0.0
-        due_s = self._context.kernel.now_s + max(line.think_s, pause_s)
+        think_s = max(line.think_s, pause_s)
+        after, behind = self._sent(line.after), self._sent(line.behind)
+        sending.wait = Wait(after, behind, think_s, line.or_cancelled)
+        due_s = self._context.kernel.now_s + think_s
         self._agenda.add(due_s, sending.index, sending)

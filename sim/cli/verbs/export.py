@@ -188,9 +188,9 @@ def _csv(runs: Sequence["StoredRun"], folder: Path) -> str:
 
 def _trace(run: "StoredRun", path: Path, arrivals: Any) -> dict[str, Any]:
     """Write the trace and its scenario."""
-    from sim.export.replay import export_trace
+    from sim.export.trace import export_trace
 
-    click.echo("simulating the run again, and its trace ...", err=True)
+    click.echo("replaying the trace ...", err=True)
     written = export_trace(run, path, arrivals)
     click.echo(
         f"trace of {written.requests:,} requests: {written.path}\n"
