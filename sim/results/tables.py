@@ -313,13 +313,13 @@ def filled(
 
 def _column(column: Column, values: Iterable[Any]) -> Array:
     if column.dtype == TEXT:
-        named = (value or None for value in values) if column.nullable else values
+        named = [value or None for value in values] if column.nullable else values
         return arrow.texts(arrow.encode(named))
     if column.dtype == FLOAT:
         return arrow.floats(np.array(list(values), dtype=np.float64))  # None becomes NaN
     if column.nullable:
-        values = (-1 if value is None else value for value in values)
-    return arrow.integers(np.array(list(values), dtype=np.int64))
+        values = [-1 if value is None else value for value in values]
+    return arrow.integers(np.fromiter(values, dtype=np.int64))
 
 
 def _polls(recorder: Recorder, pods: Sequence[str]) -> Table:
