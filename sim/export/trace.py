@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
@@ -267,7 +268,7 @@ def _asked(row: Row, spec: ClientSpec) -> Row:
         "priority": priority if priority != spec.priority else None,
         "max_output_tokens": row["max_output_tokens"],
         "num_ctx": row["num_ctx"] if row["num_ctx"] != spec.num_ctx else None,
-        "patience_s": row["patience_s"],
+        "patience_s": row["patience_s"] if row["patience_s"] < inf else None,
     }
 
 

@@ -18,7 +18,6 @@ from sim.results import arrow
 from sim.results.arrow import Array, Table
 from sim.results.tables import filled, number, schema, text, time
 
-
 REQUESTS: Final = (
     time("due_s", "its client sent it, where it then waited for the end of a step", nullable=True),
     text("session_key", "64 bits in hexadecimal", nullable=True),
@@ -89,7 +88,7 @@ class Sent:
             filled(
                 TEXTS,
                 (),
-                of=_counts([node.parent and numbers[node.parent] for node in numbers]),
+                of=_counts([numbers[node.parent] if node.parent else None for node in numbers]),
                 start=_integers([node.start for node in numbers]),
             ),
             filled(WAITS, (), request_id=_integers(awaited)),
