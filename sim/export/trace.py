@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,11 +22,11 @@ from sim.core.errors import ScenarioError, UserError
 from sim.core.fields import MAX_NAME
 from sim.execution.repetition import recipe
 from sim.execution.runner import run_one
-from sim.export.files import check_writable, write_file
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.sent import REQUESTS, TEXTS, read_sent
 from sim.results.stored import StoredRun
+from sim.results.unfinished import check_writable, write_file
 from sim.scenario.hashing import without_defaults
 from sim.scenario.load import load
 from sim.scenario.schema import Scenario
@@ -114,6 +115,10 @@ def _sent(run: StoredRun, result: RunResult) -> tuple[list[Row], list[Row]]:
             strict=True,
         )
     ]
+    awaited = iter(arrow.whole(sent.waits, "request_id").tolist())
+    for row in rows:
+        row["after"] = list(islice(awaited, row["after"]))
+        row["behind"] = list(islice(awaited, row["behind"]))
     for retry in arrow.records(result.tables.retries, ("request_id", "try", "model")):
         if retry["try"] == 1:
             rows[retry["request_id"]]["model"] = retry["model"]
@@ -253,8 +258,8 @@ class _Lines:
         if not self._closed_loop or row["think_s"] is None:
             return {"arrival_s": row["arrival_s"] if row["due_s"] is None else row["due_s"]}
         return {
-            "after": _ids(row["after"]),
-            "behind": _ids(row["behind"]),
+            "after": row["after"] or None,
+            "behind": row["behind"] or None,
             "or_cancelled": bool(row["or_cancelled"]) or None,
             "think_s": row["think_s"],
         }
@@ -270,10 +275,6 @@ def _asked(row: Row, spec: ClientSpec) -> Row:
         "num_ctx": row["num_ctx"] if row["num_ctx"] != spec.num_ctx else None,
         "patience_s": row["patience_s"] if row["patience_s"] < inf else None,
     }
-
-
-def _ids(requests: str | None) -> list[int] | None:
-    return None if requests is None else [int(request) for request in requests.split()]
 
 
 # -- the scenario around it -----------------------------------------------------------------

@@ -131,7 +131,8 @@ def _check_told_apart(runs: Sequence["StoredRun"], by_labels: bool) -> None:
 
 def _check_places(prometheus: Path | None, folder: Path | None) -> None:
     """Refuse before anything is written; a trace is refused where it is made."""
-    from sim.export.files import ENDING, check_replaceable, check_writable
+    from sim.export.files import ENDING, check_replaceable
+    from sim.results.unfinished import check_writable
 
     if prometheus is not None:
         check_writable("the metrics", prometheus)
@@ -143,9 +144,9 @@ def _prometheus(runs: Sequence["StoredRun"], path: Path, as_json: bool) -> list[
     """Write the text, print what dashboards would show; returns that as JSON has it."""
     from sim.cli.dashboard import render
     from sim.cli.progress import watched
-    from sim.export.files import write_file
     from sim.export.percentiles import beside, by_series
     from sim.export.prometheus import exposition, scraped, together
+    from sim.results.unfinished import write_file
 
     found = [scraped(run.read(), run.manifest["scenario"]) for run in watched(runs, "runs")]
     write_file("the metrics", path, exposition(together(found)))
