@@ -50,6 +50,18 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
+def _table_of_all(table: str) -> property:
+    def stacked(runs: "Runs") -> "pd.DataFrame":
+        frame = runs._stacked(table)
+        rows = [getattr(run.tables, table).num_rows for run in runs.runs]
+        frame.insert(0, "variant", np.repeat([run.variant for run in runs.runs], rows))
+        frame.insert(1, "seed", np.repeat([run.seed for run in runs.runs], rows))
+        return frame
+
+    stacked.__doc__ = f"The {table} tables of all runs, each row with its variant and seed."
+    return property(stacked)
+
+
 @dataclass(frozen=True, repr=False)
 class Runs:
     """The results of a scenario: every variant under every seed, variants in file order.
@@ -79,37 +91,11 @@ class Runs:
         """The requests tables of all runs, one below the other."""
         return self._stacked("requests")
 
-    @property
-    def placements(self) -> "pd.DataFrame":
-        """The placements tables of all runs, each row with its variant and seed."""
-        return self._told_apart("placements")
-
-    @property
-    def pods(self) -> "pd.DataFrame":
-        """The pods tables of all runs, each row with its variant and seed."""
-        return self._told_apart("pods")
-
-    @property
-    def failed_attempts(self) -> "pd.DataFrame":
-        """The failed_attempts tables of all runs, each row with its variant and seed."""
-        return self._told_apart("failed_attempts")
-
-    @property
-    def retries(self) -> "pd.DataFrame":
-        """The retries tables of all runs, each row with its variant and seed."""
-        return self._told_apart("retries")
-
-    @property
-    def pools(self) -> "pd.DataFrame":
-        """The pools tables of all runs, each row with its variant and seed."""
-        return self._told_apart("pools")
-
-    def _told_apart(self, table: str) -> "pd.DataFrame":
-        frame = self._stacked(table)
-        rows = [getattr(run.tables, table).num_rows for run in self.runs]
-        frame.insert(0, "variant", np.repeat([run.variant for run in self.runs], rows))
-        frame.insert(1, "seed", np.repeat([run.seed for run in self.runs], rows))
-        return frame
+    placements = _table_of_all("placements")
+    pods = _table_of_all("pods")
+    failed_attempts = _table_of_all("failed_attempts")
+    retries = _table_of_all("retries")
+    pools = _table_of_all("pools")
 
     def _stacked(self, table: str) -> "pd.DataFrame":
         tables = [getattr(run.tables, table) for run in self.runs]

@@ -10,6 +10,7 @@ import click
 from sim.baseline.folders import BASELINES, SCENARIOS, Folders
 from sim.cli import Verb
 from sim.cli.outputs import FORMATS, judged_output
+from sim.cli.running import with_jobs
 
 if TYPE_CHECKING:
     from sim.baseline.baseline import Baseline
@@ -33,12 +34,7 @@ def _shared(function: Command) -> Command:
             help=f"Where the reasons are; {CHANGELOG} when missing.",
         ),
         click.option("--no-changelog", is_flag=True, help="Ask for no reasons."),
-        click.option(
-            "--jobs",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Worker processes; as many as cores when missing.",
-        ),
+        with_jobs("Worker processes; as many as cores when missing."),
         click.option(
             "--baselines",
             type=folder,
