@@ -205,7 +205,9 @@ def command_line() -> Iterator[str]:
 
 def _commands_below(context: click.Context, level: int) -> Iterator[str]:
     group = context.command
-    for name in group.list_commands(context) if isinstance(group, click.Group) else ():
+    if not isinstance(group, click.Group):
+        return
+    for name in group.list_commands(context):
         command: Any = group.get_command(context, name)
         inner = click.Context(command, info_name=name, parent=context)
         usage = " ".join([inner.command_path, *command.collect_usage_pieces(inner)])
