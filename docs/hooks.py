@@ -103,7 +103,7 @@ def _title(name: str) -> str:
 
 def _block(name: str) -> Iterator[str]:
     block = BLOCKS[name]
-    yield f"### {_title(name)} {{#{name}}}"
+    yield f"## {_title(name)} {{#{name}}}"
     yield ""
     yield re.sub(r"\n(?!\n)", "\n", block.get("description", "")).replace("``", "`")
     yield ""
