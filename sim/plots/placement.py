@@ -63,7 +63,7 @@ def spills_by_reason(
     order = frames.variants_of(rows, variants)
     runs = {variant: list(frames.runs_of(rows, variant).values()) for variant in order}
     shares = {name: [shares_away(run) for run in runs[name] if has_home(run)] for name in order}
-    ax = ax or style.own_axes(spills_in(order, style.WIDTH_IN))
+    ax = style.make_room(ax, 0.3)
     _spill_bars(ax, shares)
     for row, variant in enumerate(order):
         if not shares[variant]:
@@ -71,7 +71,7 @@ def spills_by_reason(
             style.beside(ax, row, "knows no home" if some else "no placements")
     ax.set_xlabel("share of placements, %")
     ax.xaxis.set_major_formatter(style.per_cent())
-    style.name_rows(ax, [shown(variant) for variant in order])
+    style.name_rows(ax, [shown(variant) for variant in order], 0.4)
     seeds = max(map(len, shares.values()), default=0)
     style.finish(
         ax,
@@ -81,11 +81,6 @@ def spills_by_reason(
         least=1,
     )
     return ax
-
-
-def spills_in(variants: Sequence[str], width_in: float) -> float:
-    """The height of axes with a bar for each variant."""
-    return 0.3 + 1.3 * style.rows_in(list(map(shown, variants)), width_in)
 
 
 def _spill_bars(ax: Axes, shares: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
@@ -139,7 +134,7 @@ def session_map(
     and so the colours.
     """
     frames.check_table(requests, frames.REQUESTS, "session_id", "pod", "arrival_s", "end_s")
-    ax = ax or style.own_axes(3.4)
+    ax = style.make_room(ax, 3.4, 2.0)
     rows, run = frames.first_run(requests, variant, seed)
     sessions, begun = _chosen(rows, window_s)
     looks = style.looks(list(pods or pods_of(rows)), style.PODS)
