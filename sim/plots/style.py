@@ -205,7 +205,7 @@ def finish(
         return
     if len(figure.axes) > 1:
         named = ": ".join(filter(None, (ax.get_title(loc="left"), own)))
-        ax.set_title(textwrap.fill(named, int(0.8 * characters(figure, TEXT_PT))))
+        ax.set_title(textwrap.fill(named, int(0.9 * characters(figure, TEXT_PT))))
     else:
         notes = (run, own, *notes)
     figure.notes += [note for note in notes if note and note not in figure.notes]

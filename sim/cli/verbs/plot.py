@@ -178,7 +178,7 @@ def _drawn_sweep(place: Path, width_in: float) -> "Drawn":
     Raises ``UserError`` for a table that has more to show than a figure can.
     """
     from sim.plots.comparison import HEADLINES, sweep_lines
-    from sim.plots.style import Drawing
+    from sim.plots.style import Drawing, styled
     from sim.sweep.table import read
 
     frame = read(place.parent)
@@ -192,6 +192,7 @@ def _drawn_sweep(place: Path, width_in: float) -> "Drawn":
         )
     by = lines[0] if lines else None
 
+    @styled()
     def draw(key: str) -> "Figure":
         figure = Drawing(width_in)
         sweep_lines(frame, swept[0], key, by=by, ax=figure.add_subplot())
