@@ -17,7 +17,6 @@ from pydantic import ValidationError
 
 from sim.core.errors import Fault, ScenarioError
 from sim.core.fields import Model
-from sim.core.rules import Unusable, known
 from sim.core.suggest import suggestion
 from sim.core.textfile import decode
 from sim.hardware.architecture import Architecture
@@ -229,15 +228,14 @@ def check_names(engine: Engine, unless: str | None = None) -> None:
     Where the field ``unless`` is given, the model may have any name: its size is
     not needed. One that is known must split over the GPUs in any case.
     """
-    unknown_model = _unknown_model(engine, unless)
-    faults = [*known(_unsplit(engine)), *known(_unknown_gpu(engine)), *known(unknown_model)]
+    faults = [*_unsplit(engine), *_unknown_gpu(engine), *_unknown_model(engine, unless)]
     if faults:
         raise ScenarioError(faults)
 
 
 def unknown_names(engine: Engine) -> list[Fault]:
     """The faults of gpu and model where something is to be derived from both; or none."""
-    return [*known(_unknown_gpu(engine)), *known(_unknown_model(engine))]
+    return [*_unknown_gpu(engine), *_unknown_model(engine)]
 
 
 def _unknown_gpu(engine: Engine) -> Iterator[Fault]:
@@ -247,9 +245,9 @@ def _unknown_gpu(engine: Engine) -> Iterator[Fault]:
 
 
 def _unknown_model(engine: Engine, unless: str | None = None) -> Iterator[Fault]:
-    if unless is not None and engine.gives(unless):
+    if unless is not None and getattr(engine, unless) is not None:
         return
-    name = engine.model if engine.gives("gpu", "model") else None
+    name = engine.model if engine.gpu is not None and engine.model is not None else None
     if isinstance(name, str) and model(name) is None:
         yield Fault("engine", 0, 0, "model", unknown_model(name))
 
@@ -269,8 +267,8 @@ def kv_tokens(engine: Engine) -> float:
     """
     check_names(engine)
     sheet, dimensions = gpu(engine.gpu), model(engine.model)
-    if sheet is None or dimensions is None:
-        raise Unusable
+    assert sheet is not None
+    assert dimensions is not None
     usable = engine.gpu_memory_utilization * engine.tensor_parallel * sheet.memory
     free = usable - weights_bytes(engine) - engine.tensor_parallel * engine.workspace
     return free / dimensions.kv_bytes_per_token(engine.kv_cache_dtype, engine.tensor_parallel)

@@ -22,6 +22,7 @@ from sim.scenario.nodes import (
     child,
     fault,
     nearest,
+    plain,
     text_of,
 )
 
@@ -47,15 +48,16 @@ def translate(
     """The faults of ``node``, which stands at ``path`` and was to be a ``model``."""
     faults: list[Fault] = []
     for detail in error.errors(include_url=False):
-        if not _is_consequence(detail):
+        if not _is_consequence(detail, node):
             faults.extend(_faults(detail, model, node, path))
     return list(dict.fromkeys(faults))
 
 
-def _is_consequence(detail: ErrorDetails) -> bool:
+def _is_consequence(detail: ErrorDetails, node: Node) -> bool:
     """Whether it only follows from another fault, which is reported itself."""
     if detail["type"] == "too_short":  # entries with faults of their own do not count as entries
-        return bool(len(detail["input"]) >= detail["ctx"]["min_length"])
+        written = plain(_locate(node, detail["loc"])[1])
+        return len(written) >= int(detail["ctx"]["min_length"])
     return detail["type"] == "default_factory_not_called"
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sim.core.errors import Fault, ScenarioError
 from sim.core.registry import Family, Registry
-from sim.core.rules import Unusable, faults_of
+from sim.core.rules import faults_of
 from sim.core.suggest import SLIP, meant, nearest, suggestion
 from sim.hardware.engine import Engine
 from sim.hardware.model_config import (
@@ -28,6 +28,7 @@ from sim.hardware.step_times import step_time
 from sim.scenario import checks
 from sim.scenario.balancing import policy_node
 from sim.scenario.doubtful import doubts
+from sim.scenario.events import Event
 from sim.scenario.hashing import content_hash
 from sim.scenario.improbable import prompts, units
 from sim.scenario.inputs import Inputs
@@ -49,12 +50,11 @@ from sim.scenario.nodes import (
     with_value,
 )
 from sim.scenario.nodes import nearest as nearest_node
-from sim.scenario.pool import Pool
 from sim.scenario.reach import models_served
-from sim.scenario.salvage import Salvage, blank
+from sim.scenario.routing import Router
 from sim.scenario.schema import Backend, Scenario
 from sim.scenario.together import disagreements, endless
-from sim.scenario.translate import disagreement, key_names, translate
+from sim.scenario.translate import key_names, translate
 
 Value = TypeVar("Value")
 Block = TypeVar("Block", bound=BaseModel)
@@ -63,21 +63,16 @@ Check = Callable[[Node, Path], "Checked[Any]"]
 # The loader sets the one and takes the other apart.
 FILE_KEYS: Final = (*(key for key in key_names(Scenario, ()) if key != "variant"), "variants")
 
+_DECIDE_WHO_SERVES: Final = {"engines", "backends", "router", "pools", "workloads"}
+"""Blocks that must be valid before a model can be said to be served by nobody."""
+
 DEFAULT_ENGINE: Final = "vllm"
 DEFAULT_POOL: Final = "model-pool"
-
-# Stand in for blocks of which nothing is known, so that the rest of the scenario can be checked.
-_ENGINE: Final = blank(Engine)
-_BACKEND: Final = blank(Backend)
-_POOL: Final = blank(Pool)
 
 
 @dataclass
 class Checked(Generic[Value]):
-    """A block after its check: its model, what is right of it when it has faults.
-
-    None when that is nothing.
-    """
+    """A block after its check: its model, or None and what is wrong."""
 
     value: Value | None = None
     faults: list[Fault] = field(default_factory=list)
@@ -147,10 +142,11 @@ class Validator:
             found.faults.extend(endless(root, blocks.get("workloads")))
         checked = _validated(Scenario, blocks, root, ())
         found.adopt(checked)
-        unserving = any(each.path.split(".")[0] != "events" for each in misnamed)
-        models = () if unserving else _models_served(checked.value)
-        if checked.value is not None:
-            found.faults.extend(disagreements(checked.value, root, models))
+        models: tuple[str, ...] = ()
+        parts = checked.value or _valid_parts(blocks)
+        if not {each.path.split(".")[0] for each in found.faults} & _DECIDE_WHO_SERVES:
+            models = models_served(parts)
+        found.faults.extend(disagreements(parts, root, models))
         found.faults.extend(self._contents(root, models))
         found.value = None if found.faults else checked.value
         if found.value is not None:
@@ -162,20 +158,21 @@ class Validator:
 
     def _section(self, key: str, node: Node, found: Checked[Scenario]) -> Any:
         """What pydantic is given for one block: models where there are some, else plain values."""
-        sections: dict[str, tuple[Check, Any]] = {
-            "engines": (self._engine, _ENGINE),
-            "backends": (self._backend, _BACKEND),
-            "pools": (self._pool, _POOL),
-            "workloads": (self._workload, None),
+        sections: dict[str, Check] = {
+            "engines": self._engine,
+            "backends": self._backend,
+            "pools": self._pool,
+            "workloads": self._workload,
         }
         if key not in sections or not isinstance(node, Mapping):
             return plain(node)
-        check, stand_in = sections[key]
+        check = sections[key]
         block = {}
         for name, entry in node.values.items():
             checked = self._once(check, entry, (key, name))
             found.adopt(checked)
-            block[name] = stand_in if checked.value is None else checked.value
+            if checked.value is not None:
+                block[name] = checked.value
         return block
 
     def _once(self, check: Check, node: Node, path: Path) -> Checked[Any]:
@@ -254,7 +251,7 @@ class Validator:
         if checked.value is not None and not checked.faults:
             doubted: tuple[Fault, ...] = getattr(checked.value, "doubts", tuple)()
             checked.warnings += [_placed(each, node, path) for each in doubted]
-        for name in _files(checked.value):
+        for name in getattr(checked.value, "files", tuple)():
             try:
                 self.file_hashes[name] = content_hash(self._directory / name)
             except ScenarioError as error:
@@ -290,58 +287,48 @@ class Validator:
                 return _validated(families[default].spec, plain(node), node, path)
             example = next(iter(families), "...")
             return _wrong(node.place, path, f"must be a mapping such as {{kind: {example}}}")
-        key = "kind" if "kind" in node.values else nearest("kind", node.values, SLIP)
-        if key is None and default is not None:
+        kind = node.values.get("kind")
+        if kind is None and default is not None:
             return _validated(families[default].spec, plain(node), node, path)
-        if key is None:
+        if kind is None:
             known = ", ".join(families)
             return _wrong(node.place, path, f"missing key 'kind', one of: {known}")
-        kind = node.values[key]
         name = str(kind.value) if isinstance(kind, Scalar) else "a list or a mapping"
-        found: Checked[Any] = Checked()
-        slip = name if name in families else nearest(name, families, SLIP)
-        if slip is not None:
-            values = {**plain(node), "kind": slip}
-            found = _validated(families[slip].spec, values, node, path)
-        if name not in families:
-            message = f"unknown kind {name!r}{suggestion(name, families, every=True)}"
-            found.faults.append(fault(kind.place, (*path, key), message))
-        return found
+        if name in families:
+            return _validated(families[name].spec, plain(node), node, path)
+        message = f"unknown kind {name!r}{suggestion(name, families, every=True)}"
+        return _wrong(kind.place, (*path, "kind"), message)
 
 
 def _validated(model: type[Block], values: Any, node: Node, path: Path) -> Checked[Block]:
     try:
         return Checked(model.model_validate(values, by_alias=True, by_name=False))
     except ValidationError as error:
-        salvage = Salvage()
-        found: Checked[Block] = Checked(salvage.model(model, values, error))
-        faults = translate(error, model, node, path)
-        for here, each, inner in salvage.misnamed:
-            faults += translate(inner, each, at(node, *here) or node, (*path, *here))
-        faults += [disagreement(each, node, path, here) for here, each in salvage.broken]
-        found.faults = list(dict.fromkeys(faults))
-        return found
+        return Checked(None, translate(error, model, node, path))
 
 
-def _files(workload: Any) -> tuple[str, ...]:
-    """The files that a workload reads, as far as that is known."""
+def _valid_parts(blocks: dict[str, Any]) -> Scenario:
+    """Return the scenario without what has faults, for checks of how the rest fits together."""
+    router, events = blocks.get("router"), blocks.get("events", ())
+    parts: dict[str, Any] = {
+        "router": _valid(TypeAdapter(Router), router) or Router.model_construct(),
+        "events": _valid(TypeAdapter(tuple[Event, ...]), events) or (),
+    }
+    for section in ("engines", "backends", "pools", "workloads"):
+        entries = blocks.get(section)
+        parts[section] = entries if isinstance(entries, dict) else {}
+    return Scenario.model_construct(**parts)
+
+
+def _valid(adapter: TypeAdapter[Value], written: Any) -> Value | None:
     try:
-        files: tuple[str, ...] = getattr(workload, "files", tuple)()
-    except Unusable:
-        return ()
-    return files
+        return adapter.validate_python(written, by_alias=True, by_name=False)
+    except ValidationError:
+        return None
 
 
 def _wrong(place: Place, path: Path, message: str) -> Checked[Any]:
     return Checked(None, [fault(place, path, message)])
-
-
-def _models_served(scenario: Scenario | None) -> tuple[str, ...]:
-    """The models that requests may ask for; any, which is none, as long as faults hide them."""
-    try:
-        return () if scenario is None else models_served(scenario)
-    except Unusable:
-        return ()
 
 
 def _check_contents(spec: Any, inputs: Inputs, node: Node, path: Path) -> list[Fault]:
