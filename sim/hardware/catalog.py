@@ -15,16 +15,15 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from sim.core.document import parse, placed
 from sim.core.errors import Fault, ScenarioError
 from sim.core.fields import Model
+from sim.core.messages import findings
 from sim.core.suggest import suggestion
 from sim.core.textfile import decode
 from sim.hardware.architecture import Architecture
 from sim.hardware.engine import MAX_TENSOR_PARALLEL, Engine
 from sim.hardware.gpu import GIB, Gpu, WeightDtype, gib, weight_format
-from sim.scenario.nodes import entries, plain, text_of
-from sim.scenario.translate import translate
-from sim.scenario.yamltext import parse
 
 NEAR_MEMORY: Final = 0.1
 """Labels of cards and what their drivers report differ by up to so much: an L4 of 24 GB, 22.05."""
@@ -159,13 +158,15 @@ class Catalogue(Mapping[str, Entry], Generic[Entry]):
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self._read:
-            node = entries(parse(self._texts[name], self._file))[name]
-            if (same := text_of(node)) is not None:
-                return self[same]
+            root = parse(self._texts[name], self._file)
+            written = root[name]
+            if isinstance(written, str):
+                return self[written]
             try:
-                found = self._entry.model_validate(plain(node), by_alias=True, by_name=False)
+                found = self._entry.model_validate(written, by_alias=True, by_name=False)
             except ValidationError as error:
-                raise ScenarioError(translate(error, self._entry, node, (name,))) from None
+                wrong = findings(error, self._entry, written)
+                raise ScenarioError([placed(each.below((name,)), root) for each in wrong]) from None
             self._read[name] = found
         return self._read[name]
 

@@ -1,11 +1,11 @@
 """What the objects of an import are to each other: who serves behind which name, and where."""
 
+from sim.core.document import Place
 from sim.manifests import engines, hardware, router, service
 from sim.manifests.engines import Engine, Given, Pool
 from sim.manifests.objects import MODEL, POOL, ROUTER, SERVICE, Object, Objects
 from sim.manifests.router import Backend, Router, Rule
 from sim.manifests.writing import NoteKind, scenario_name
-from sim.scenario.nodes import Place
 
 
 class Fleet:

@@ -1,58 +1,56 @@
 """What must agree between blocks that are right by themselves."""
 
-from collections.abc import Collection, Iterator, Sequence
-from collections.abc import Mapping as AnyMapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from sim.core.document import Finding, Path, entries, fault, place_of
 from sim.core.errors import Fault
+from sim.core.messages import key_names
 from sim.core.rules import Problem, faults_of, repeated
 from sim.core.suggest import meant, suggestion
 from sim.hardware.engine import Engine
 from sim.hardware.loading import swap_times
-from sim.scenario.checks import member_references
 from sim.scenario.events import Event, LoadFailureEvent, PodLost, ProbeFailure, ProxyRestart
-from sim.scenario.nodes import Mapping, Path, at, entries, fault, is_null, nearest
 from sim.scenario.pool import Pool
+from sim.scenario.references import member_references
 from sim.scenario.routing import Rule
 from sim.scenario.schema import Scenario, Window
-from sim.scenario.translate import key_names
 
 
-def disagreements(scenario: Scenario, root: Mapping, served: Sequence[str]) -> list[Fault]:
-    """What is wrong with ``scenario``, where ``root`` says it.
+def disagreements(scenario: Scenario, root: Any, served: Sequence[str]) -> Iterator[Finding]:
+    """Yield what is wrong between the blocks of ``scenario``, which ``root`` says.
 
     Blocks with faults of their own are left out, and nothing is said that
     depends on them, nor of names that refer to nothing. ``served`` are the
     models that requests may ask for; none while that is not known, or any will do.
     """
-    found = [
+    found = (
         *_members(scenario),
         *_loads(scenario),
         *_memory(scenario),
         *_rules(scenario),
         *_events(scenario, root),
         *_models(scenario, served),
-    ]
-    return [fault(nearest(root, path).place, path, message) for path, message in found]
-
-
-def endless(root: Mapping, workloads: Any) -> list[Fault]:
-    """The fault of a run that would never end."""
-    if not isinstance(workloads, dict) or not is_null(at(root, "window", "measure")):
-        return []
-    if "measure" in meant(entries(root.values.get("window")), key_names(Window, ())):
-        return []
-    for_ever = [name for name, spec in workloads.items() if _never_ends(spec)]
-    if not for_ever:
-        return []
-    window = root.values.get("window")
-    place = root.values["workloads"].place if window is None else window.place
-    message = (
-        f"missing key 'measure': workload {for_ever[0]!r} never ends, "
-        "so say how long to measure, e.g. 15m"
     )
-    return [fault(place, ("window",), message)]
+    return (Finding(path, message) for path, message in found)
+
+
+def endless(root: Any, workloads: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the fault of a run that would never end."""
+    window = entries(root).get("window")
+    if entries(window).get("measure") is not None:
+        return
+    if "measure" in meant(entries(window), key_names(Window)):
+        return
+    for_ever = [name for name, spec in workloads.items() if not getattr(spec, "finite", True)]
+    if for_ever:
+        place = place_of(root, ("workloads",) if "window" not in root else ("window",))
+        message = (
+            f"missing key 'measure': workload {for_ever[0]!r} never ends, "
+            "so say how long to measure, e.g. 15m"
+        )
+        yield fault(place, ("window",), message)
 
 
 def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -136,7 +134,7 @@ def _fails_twice(scenario: Scenario, rule: Rule) -> Iterator[str]:
                 yield f"names {name!r} {often}, which has {have}"
 
 
-def _cannot_skip(rule: Rule, skipless: AnyMapping[str, str]) -> Iterator[str]:
+def _cannot_skip(rule: Rule, skipless: Mapping[str, str]) -> Iterator[str]:
     if rule.pool_activation != "IfIdle":
         return
     for name in rule.backends:
@@ -148,7 +146,7 @@ def _cannot_skip(rule: Rule, skipless: AnyMapping[str, str]) -> Iterator[str]:
             return
 
 
-def _events(scenario: Scenario, root: Mapping) -> Iterator[tuple[Path, str]]:
+def _events(scenario: Scenario, root: Any) -> Iterator[tuple[Path, str]]:
     members = {reference.name for reference in member_references(root)}
     for index, event in enumerate(scenario.events):
         if isinstance(event, ProxyRestart):
@@ -216,7 +214,3 @@ def _engine(scenario: Scenario, backend: str) -> Iterator[tuple[str, Engine]]:
         name = scenario.backends[backend].engine
         if name in scenario.engines:
             yield name, scenario.engines[name]
-
-
-def _never_ends(workload: Any) -> bool:
-    return getattr(workload, "finite", True) is False
