@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from sim.baseline.files import store, stored
 from sim.core.stats import Sample
 from sim.engine.steptime import Span, StepTime
-from sim.pool.decision import Decision
+from sim.pool.decision import ActivationVerdict, Decision
 from sim.pool.swaps import ReclaimClock
 from sim.router.placement.ring import BoundedRing
 from sim.router.placement.table import SessionTable
