@@ -52,7 +52,7 @@ def where_to_run(command: Callable[..., Any]) -> Callable[..., Any]:
 def reported_progress(kept: str | None, lines: bool = False) -> "Iterator[OnProgress]":
     """A callback that draws progress while stderr is a terminal, else writes ``lines``.
 
-    When the work fails and some of its runs are done, ``kept`` is said of them.
+    When the work fails and some of its runs are done, the message ``kept`` is written.
     """
     from sim.cli.progress import note, progress_bar, progress_lines
 

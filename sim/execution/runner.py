@@ -123,7 +123,7 @@ def run_set(
     to the same. Without ``keep_tables`` the results come back with empty tables.
     ``timeline`` is the file for the timeline of ``excerpt``, see
     ``sim.timeline.timeline``; it is refused before anything runs. ``provenance``
-    is kept with every stored run.
+    is stored with every run.
     """
     chosen = scenarios.seeds if seeds is None else seeds
     with ExitStack() as stack:
@@ -242,8 +242,8 @@ class RunTask:
         named = (result.facts.scenario, result.variant, f"seed {result.seed}")
         where = " ".join(filter(None, named))
         if violations := check_all(result) if self.check else check_cheap(result):
-            told = "\n".join(f"{where}: {text}" for text in violations)
-            raise InvariantError(told + suspects(foreign))
+            lines = "\n".join(f"{where}: {text}" for text in violations)
+            raise InvariantError(lines + suspects(foreign))
         if self.check and foreign:
             again = run_one(self.scenario, self.seed, self.scenarios.directory)
             if again.digest != result.digest:

@@ -98,8 +98,7 @@ def update(
         click.echo(f"note: {file} has no scenario in {scenarios}; delete it", err=True)
     lines = [] if no_changelog else missing(written, changelog)
     if lines:
-        told = "\n".join(["", f"{changelog} must say why, in lines like these:", *lines])
-        click.echo(told)
+        click.echo("\n".join(["", f"{changelog} must say why, in lines like these:", *lines]))
 
 
 @command.command("check", cls=Verb)
