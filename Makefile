@@ -25,7 +25,7 @@ test: .venv/test.stamp
 # The manual, to be opened in a browser.
 docs: .venv/test.stamp
 	$(BIN)/mkdocs build --strict --quiet
-	@echo build/site/index.html
+	@echo "build/site/index.html; with a search: $(BIN)/mkdocs serve"
 
 # Whether every verb, scenario and bad input is answered as recorded, to the byte; "record" renews it.
 unchanged: .venv/test.stamp

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -278,14 +279,30 @@ DIRECTIONS = {"up": "more", "down": "less", "none": "neutral"}
 
 @generator
 def metrics() -> Iterator[str]:
-    """Every metric as it is declared."""
+    """Every metric as it is declared; the figures of one quantity share a row."""
     yield "| metric | unit | better | margin | definition |"
     yield "|---|---|---|---|---|"
-    for metric in _sim("results.metrics:METRICS"):
+    for quantity, figures in groupby(_sim("results.metrics:METRICS"), _quantity):
+        rows = list(figures)
+        metric = rows[-1]
+        names = [_name(row.key.removeprefix(f"{quantity}."), row.primary) for row in rows]
+        key = f"`{quantity}`: {', '.join(names)}" if quantity != metric.key else names[0]
+        definition = (
+            metric.definition.split(" of ", 1)[-1] if key != names[0] else metric.definition
+        )
         margin = f"{metric.margin:.0%}" + (f" or {metric.floor:g}" if metric.floor else "")
-        name = f"**`{metric.key}`**" if metric.primary else f"`{metric.key}`"
         better = DIRECTIONS[metric.better]
-        yield f"| {name} | {metric.unit} | {better} | {margin} | {_cell(metric.definition)} |"
+        yield f"| {key} | {metric.unit} | {better} | {margin} | {_cell(definition)} |"
+
+
+def _quantity(metric: Any) -> str:
+    """What a mean or a percentile is of; the metric itself for other figures."""
+    quantity, _, figure = metric.key.rpartition(".")
+    return quantity if re.fullmatch(r"mean|p\d+", figure) else metric.key
+
+
+def _name(key: str, primary: bool) -> str:
+    return f"**`{key}`**" if primary else f"`{key}`"
 
 
 @generator

@@ -9,11 +9,20 @@ from typing import Any, Final
 import numpy as np
 
 from sim.core.stats import Floats
-from sim.explain.explanation import Repetition
-from sim.explain.instrumentation import RequestTrace
+from sim.explain.instrumentation import RequestTrace, Watch
 from sim.explain.kinds import NAMES
 from sim.results import arrow
 from sim.results.result import RunResult
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A run that was watched. ``sent_s`` is when the last try of each request was sent."""
+
+    result: RunResult
+    watch: Watch
+    sent_s: list[float]
+
 
 QUEUED: Final = ("queue_places_s", "queue_tokens_s", "queue_kv_s")
 """The parts that ``RequestTrace.waited_s`` tells apart."""

@@ -17,7 +17,7 @@ from sim.core.errors import InvariantError, ScenarioError, UserError
 from sim.core.stats import Floats, Sample
 from sim.execution.repetition import Recipe, recipe
 from sim.execution.runner import without_collector
-from sim.explain.breakdown import Breakdown, breakdown
+from sim.explain.breakdown import Breakdown, Repetition, breakdown
 from sim.explain.instrumentation import Watch
 from sim.explain.kinds import NAMES
 from sim.results import arrow
@@ -27,15 +27,6 @@ from sim.results.result import RunResult
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """A run that was watched. ``sent_s`` is when the last try of each request was sent."""
-
-    result: RunResult
-    watch: Watch
-    sent_s: list[float]
 
 
 class RepeatError(Exception):

@@ -13,8 +13,8 @@ from sim.core.errors import UserError
 from sim.explain import explain, parts
 from sim.explain.kinds import NAMES
 from sim.results.arrow import whole
-from sim.results.places import MANIFEST
 from sim.results.store import read
+from sim.results.stored import MANIFEST
 from tests.cli.conftest import podsim  # noqa: F401
 from tests.command import Podsim
 from tests.explain.runs import check

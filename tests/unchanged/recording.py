@@ -24,7 +24,9 @@ VARYING = (
     (re.compile(r"^Traceback .*?^(?=\w)", re.DOTALL | re.MULTILINE), "Traceback ...\n"),
     (re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:]+(\.[0-9]+)?(Z|\+00:00)?"), "<time>"),
     (re.compile(r'"(python|podsim|platform|git|commit|host|version)": "[^"]*"'), r'"\1": "#"'),
-    (re.compile(r"\b[0-9a-f]{7,40}(-dirty|\+changes)\b"), "<commit>"),
+    (re.compile(r'(?<=[ "(])(?=[0-9]*[a-f])[0-9a-f]{12}\b(-dirty|\+changes)?'), "<commit>"),
+    (re.compile(r'"size_bytes": [0-9]+'), '"size_bytes": #'),
+    (re.compile(r"(?m)(?<=  )[0-9.]+ (kB|MB|GB)(?=$|  [0-9])|(?<=html: )[0-9.]+ MB"), "# MB"),
 )
 DRAWN = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]*>", re.DOTALL)
 """What of a page is not its text."""
@@ -88,7 +90,7 @@ def _normal(value: Any, folder: str) -> Any:
         return value.split("\n") if "\n" in value else value
     digest = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
     shown = [line for line in value.split("\n") if '"digest"' in line]
-    return [*value[: LONGEST // 4].split("\n"), *shown, f"sha256 {digest}, {len(value)} long"]
+    return [*value[: LONGEST // 10].split("\n"), *shown, f"sha256 {digest}, {len(value)} long"]
 
 
 def _files(root: Path) -> Recorded:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -164,8 +163,8 @@ def _explained(
 ) -> list[dict[str, Any]]:
     """The documents of the runs, under a progress bar."""
     from sim.cli.progress import progress_bar
+    from sim.execution.parallel import run_all
     from sim.execution.runner import Progress, available_jobs
-    from sim.execution.workers import run_all
 
     tasks = [_Task(run, requests, slowest) for run in runs]
     ends_s = [float(run.manifest["facts"]["end_s"]) for run in runs]
@@ -182,11 +181,4 @@ def _explained(
             done.add(index)
             tick(index, ends_s[index])
 
-        workers = min(jobs or available_jobs(), len(tasks))
-        if workers > 1:
-            return run_all(tasks, workers, tick, ended)
-        documents = []
-        for index, task in enumerate(tasks):
-            documents.append(task(partial(tick, index)))
-            ended(index, None)
-        return documents
+        return run_all(tasks, jobs or available_jobs(), ended, tick)

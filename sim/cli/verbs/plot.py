@@ -131,7 +131,7 @@ def _drawn_runs(
     Raises ``UserError`` for runs of several scenarios, and for figures that would be empty.
     """
     from sim.plots.catalogue import CATALOGUE, Material, telling
-    from sim.results.places import scenario_name
+    from sim.results.stored import scenario_name
 
     runs = {run.path.resolve(): run for name in names for run in named_runs(name)}.values()
     folders = list(dict.fromkeys(scenario_name(run.scenario, run.scenario_hash) for run in runs))
@@ -155,7 +155,7 @@ def _sweep_table(names: tuple[str, ...]) -> Path | None:
 
     Raises ``UserError`` for several sweeps, and for one whose table is not in its folder.
     """
-    from sim.sweep.kept import DESIGN, TABLE
+    from sim.sweep.runs import DESIGN, TABLE
 
     named = [Path(name) for name in names]
     places = [place if place.name == TABLE else place / TABLE for place in named]

@@ -30,7 +30,7 @@ _ROUNDING: Final = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
 
 
 @dataclass(frozen=True)
-class Amount:
+class Quantity:
     """A number in ``unit``; without a unit it is seconds, bytes or tokens, as its path has it."""
 
     number: Decimal
@@ -54,7 +54,7 @@ class Amount:
         return f"{_plain(self.number)}{self.unit}"
 
 
-def parse(text: str) -> Amount:
+def parse(text: str) -> Quantity:
     """Raises ``ValueError``, in words, for what is no number or has a unit nobody knows."""
     match = _PARTS.fullmatch(text.strip())
     if match is None:
@@ -67,27 +67,31 @@ def parse(text: str) -> Amount:
         number = Decimal("Infinity")
     if not number.is_finite() or abs(number.adjusted()) > MAX_EXPONENT:
         raise ValueError(f"{text.strip():.40} is too large, or too small, for a number")
-    return Amount(number, unit)
+    return Quantity(number, unit)
 
 
-def alike(amounts: Sequence[Amount]) -> tuple[Amount, ...]:
-    """The same amounts in one unit: theirs if they have the same, else the base of its kind.
+def alike(quantities: Sequence[Quantity]) -> tuple[Quantity, ...]:
+    """The same quantities in one unit: theirs if they have the same, else the base of its kind.
 
     A number without a unit goes with any. Raises ``ValueError`` for a mixture
     such as ``1m..64KiB``.
     """
-    units = {amount.unit for amount in amounts}
+    units = {quantity.unit for quantity in quantities}
     if len(units) == 1:
-        return tuple(amounts)
+        return tuple(quantities)
     kinds = sorted({_scale(unit) for unit in units if unit})
     if len(kinds) > 1:
-        raise ValueError(f"mixes units: {', '.join(map(str, amounts))}")
-    return tuple(Amount(amount.number * _size(amount.unit), kinds[0]) for amount in amounts)
+        raise ValueError(f"mixes units: {', '.join(map(str, quantities))}")
+    return tuple(
+        Quantity(quantity.number * _size(quantity.unit), kinds[0]) for quantity in quantities
+    )
 
 
-def in_base(amount: Amount) -> Amount:
+def in_base(quantity: Quantity) -> Quantity:
     """The same in seconds, bytes, bytes per second or plain numbers."""
-    return Amount(amount.number * _size(amount.unit), _scale(amount.unit) if amount.unit else "")
+    return Quantity(
+        quantity.number * _size(quantity.unit), _scale(quantity.unit) if quantity.unit else ""
+    )
 
 
 def rounded(number: float) -> Decimal:
