@@ -26,7 +26,8 @@ VARYING = (
     (re.compile(r'"(python|podsim|platform|git|commit|host|version)": "[^"]*"'), r'"\1": "#"'),
     (re.compile(r'(?<=[ "(])(?=[0-9]*[a-f])[0-9a-f]{12}\b(-dirty|\+changes)?'), "<commit>"),
     (re.compile(r'"size_bytes": [0-9]+'), '"size_bytes": #'),
-    (re.compile(r"(?m)(?<=  )[0-9.]+ (kB|MB|GB)(?=$|  [0-9])|(?<=html: )[0-9.]+ MB"), "# MB"),
+    (re.compile(r"SIZE +PODSIM"), "SIZE  PODSIM"),
+    (re.compile(r"(?m)(?<=  )[0-9.]+ (kB|MB|GB)($| +(?=[0-9]))|(?<=html: )[0-9.]+ MB"), "# MB "),
 )
 DRAWN = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]*>", re.DOTALL)
 """What of a page is not its text."""
