@@ -8,7 +8,7 @@ tokens.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from sim.core.rules import Problem, Unusable, broken
+from sim.core.rules import Problem, broken
 from sim.core.units import (
     COUNT_UNITS,
     DURATION_UNITS_S,
@@ -38,8 +38,6 @@ MAX_DURATION_S: Final = 366 * 86400.0
 MAX_TOKENS: Final = 10**12
 MAX_BYTES: Final = 2.0**50
 MAX_BYTES_PER_S: Final = 1e15
-SALVAGED: Final = "salvaged"
-"""Stands among the fields of a model with faults; see ``sim.scenario.salvage``."""
 STARVED: Final = "no request could ever be served"
 
 
@@ -60,28 +58,9 @@ class Model(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
-        if SALVAGED not in self.__dict__:  # else what it breaks is told already
-            refuse(broken(self))
+    def _check_rules(self) -> Self:
+        refuse(broken(self))
         return self
-
-    def gives(self, *names: str) -> bool:
-        """Whether each of the fields ``names`` has a value, be it a wrong one."""
-        values = self.__dict__
-        for name in names:
-            if values.get(name, SALVAGED) is None:
-                return False
-        for name in names:
-            if name not in values and name not in self.model_fields_set:
-                raise Unusable
-        return True
-
-    if not TYPE_CHECKING:  # it would hide attributes that are not there from mypy
-
-        def __getattr__(self, name: str) -> Any:
-            if name in type(self).model_fields:  # of a model with faults
-                raise Unusable
-            return super().__getattr__(name)
 
 
 @dataclass(frozen=True, eq=False)

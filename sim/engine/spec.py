@@ -128,14 +128,13 @@ class Vllm(Engine):
 
     @rule
     def _has_a_known_size(self) -> Iterator[Problem]:
-        if not self.gives("kv_blocks") and not self.gives("gpu", "model"):
+        if self.kv_blocks is None and (self.gpu is None or self.model is None):
             yield "", "the KV capacity is unknown: give kvBlocks, or both gpu and model"
 
     @rule
     def _knows_its_share_of_experts(self) -> Iterator[Problem]:
-        if self.gives("kv_blocks") or self.gives("weights") or not self.gives("gpu", "model"):
-            return
-        if self._shares_experts:
+        known = self.kv_blocks is not None or self.weights is not None
+        if not known and self._shares_experts and self.gpu is not None and self.model is not None:
             message = (
                 "the KV capacity is unknown: a rank holds its share of the experts only; give "
                 "kvBlocks, or weights: the bytes on one rank"

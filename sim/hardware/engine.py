@@ -207,7 +207,7 @@ class Engine(Model):
 
     @rule
     def _takes_a_known_time(self) -> Iterator[Problem]:
-        if not self.gives("step_time") and not self.gives("gpu", "model"):
+        if self.step_time is None and (self.gpu is None or self.model is None):
             yield "", "the step time is unknown: give stepTime, or both gpu and model"
 
     @property

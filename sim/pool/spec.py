@@ -269,17 +269,17 @@ class ExclusivePool(Pool):
 
     @rule
     def _reclaims_for_somebody(self) -> Iterator[Problem]:
-        if self.reclaims and not self.gives("default"):
+        if self.reclaims and self.default is None:
             yield "swapPolicy", "reclaim needs default, the member to bring back"
 
     @rule
     def _holds_for_the_resident(self) -> Iterator[Problem]:
-        if self.gives("max_held") and not self.gives("max_in_flight"):
+        if self.max_held is not None and self.max_in_flight is None:
             yield "maxHeld", "needs maxInFlight: without it nobody is held for the resident"
 
     @rule
     def _waits_in_some_order(self) -> Iterator[Problem]:
-        if self.order == "fifo" and self.gives("max_wait"):
+        if self.order == "fifo" and self.max_wait is not None:
             message = "means nothing with order fifo: nobody passes those who wait for longer"
             yield "maxWait", message
 

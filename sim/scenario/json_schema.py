@@ -17,7 +17,7 @@ from sim.core.fields import DOTTED_PATTERN, NAME_PATTERN
 from sim.core.registry import Family, Registry
 from sim.scenario.balancing import AFFINITY_KEYS, Balancing
 from sim.scenario.schema import Scenario
-from sim.scenario.validate import DEFAULT_ENGINE, DEFAULT_POOL
+from sim.scenario.validation import DEFAULT_ENGINE, DEFAULT_POOL
 from sim.scenario.variants import SHARED_KEYS
 
 Schema: TypeAlias = dict[str, Any]

@@ -7,18 +7,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from sim.core import registry as registries
 from sim.core.blame import faults_named
+from sim.core.document import UNREAD, Place, at, entries, parse_all, read_python
 from sim.core.errors import Fault, ScenarioError
 from sim.core.registry import Registry
 from sim.core.suggest import suggestion
 from sim.core.textfile import read_text
-from sim.scenario import checks, nodes
 from sim.scenario.hashing import scenario_hash
 from sim.scenario.inputs import Inputs
-from sim.scenario.nodes import Node, at, dotted, entries, is_null, read_python, unread
+from sim.scenario.references import unused_names
 from sim.scenario.schema import Scenario
-from sim.scenario.validate import Validator, respelled
+from sim.scenario.validation import Validator
 from sim.scenario.variants import parse_settings, variant_roots
-from sim.scenario.yamltext import parse_all
 
 
 class Doubt(NamedTuple):
@@ -122,7 +121,7 @@ def load_text(
     """
     faults: list[Fault] = []
     root = parse_all(text, source, faults)
-    if root is None:
+    if root is UNREAD:
         raise ScenarioError(faults)
     return _load(root, source, Path(directory), settings, registry, variants, inputs, faults)
 
@@ -143,46 +142,33 @@ def load_dict(
 
 
 def _load(
-    root: Node,
+    root: Any,
     source: str,
     directory: Path,
     settings: Sequence[str],
     registry: Registry | None,
     chosen: Sequence[str],
     inputs: Inputs | None,
-    unreadable: list[Fault],
+    faults: list[Fault],
 ) -> ScenarioSet:
     registry = registry or registries.load()
     with faults_named(lambda: registry.foreign, lambda: source):
-        return _checked(root, source, directory, settings, registry, chosen, inputs, unreadable)
-
-
-def _checked(
-    root: Node,
-    source: str,
-    directory: Path,
-    settings: Sequence[str],
-    registry: Registry,
-    chosen: Sequence[str],
-    inputs: Inputs | None,
-    unreadable: list[Fault],
-) -> ScenarioSet:
-    root, misspelt = respelled(root)
-    changes, faults = parse_settings(settings)
-    roots, more = variant_roots(root, changes, chosen)
-    faults += [*misspelt, *more]
-    if is_null(at(root, "variants")) or entries(at(root, "variants")):  # else they are not known
-        faults += _unknown_variants(chosen, list(roots), source)
-    validator = Validator(registry, directory, inputs)
-    checked = {name: validator.scenario(node, name) for name, node in roots.items()}
-    told = _merged({name: found.faults for name, found in checked.items()})
-    faults += [*unreadable, *_of_what_is_read(told, roots.values())]
-    scenarios = [found.value for found in checked.values() if found.value is not None]
-    if faults or not scenarios:
-        raise ScenarioError(_in_order(dict.fromkeys(faults), source, settings))
-    doubts = [Doubt(*each) for each in _having({k: v.warnings for k, v in checked.items()}).items()]
-    doubts += [Doubt(each) for each in checks.unused_names(roots.values())]
-    doubts += _equal(scenarios, at(root, "variants"), source)
+        changes, more = parse_settings(settings)
+        roots, bad = variant_roots(root, changes, chosen)
+        faults += [*more, *bad]
+        variants = at(root, "variants")
+        if variants is None or entries(variants):  # else they are not known
+            faults += _unknown_variants(chosen, list(roots), source)
+        validator = Validator(registry, directory, inputs)
+        checked = {name: validator.scenario(each, name, source) for name, each in roots.items()}
+        faults += _merged({name: found.faults for name, found in checked.items()})
+        scenarios = [found.value for found in checked.values() if found.value is not None]
+        if faults or not scenarios:
+            raise ScenarioError(_in_order(dict.fromkeys(faults), source, settings))
+        warnings = _having({name: found.warnings for name, found in checked.items()})
+        doubts = [Doubt(*each) for each in warnings.items()]
+        doubts += [Doubt(each) for each in unused_names(roots.values())]
+        doubts += _equal(scenarios, variants, source)
     loaded = ScenarioSet(
         name=scenarios[0].name,
         description=scenarios[0].description,
@@ -197,17 +183,6 @@ def _checked(
         settings=tuple(settings),
     )
     return loaded.variant(chosen) if chosen else loaded
-
-
-def _of_what_is_read(faults: Iterable[Fault], roots: Iterable[Node]) -> list[Fault]:
-    """Without those of values that could not be read at all."""
-    blanks = {dotted(path) for root in roots for path in unread(root)}
-    parts = ((fault, fault.path.split(".")) for fault in faults)
-    return [
-        fault
-        for fault, steps in parts
-        if not any(".".join(steps[:count]) in blanks for count in range(1, len(steps) + 1))
-    ]
 
 
 def _having(found: Mapping[str, Iterable[Fault]]) -> dict[Fault, tuple[str, ...]]:
@@ -227,21 +202,20 @@ def _merged(found: Mapping[str, list[Fault]]) -> list[Fault]:
     ]
 
 
-def _equal(scenarios: Iterable[Scenario], block: Node | None, source: str) -> list[Doubt]:
+def _equal(scenarios: Iterable[Scenario], written: Any, source: str) -> list[Doubt]:
     """Variants that are the same but for their names: one result would have several of them."""
-    first: list[Scenario] = []
+    first: list[tuple[str, Scenario]] = []
     doubts = []
     for scenario in scenarios:
-        for other in first:
-            if scenario.model_copy(update={"variant": other.variant}) == other:
-                keys = block.keys if isinstance(block, nodes.Mapping) else {}
-                place = keys.get(scenario.variant, nodes.Place(source))
-                message = f"is equal to variant {other.variant}: their results will be the same"
-                told = nodes.fault(place, ("variants", scenario.variant), message)
-                doubts.append(Doubt(told, (other.variant, scenario.variant), beside=True))
-                break
-        else:
-            first.append(scenario)
+        name, nameless = scenario.variant, scenario.model_copy(update={"variant": ""})
+        other = next((each for each, model in first if model == nameless), None)
+        if other is None:
+            first.append((name, nameless))
+            continue
+        place = written.keys_at[name] if name in entries(written) else Place(source)
+        message = f"is equal to variant {other}: their results will be the same"
+        told = Fault(place.source, place.line, place.column, f"variants.{name}", message)
+        doubts.append(Doubt(told, (other, name), beside=True))
     return doubts
 
 

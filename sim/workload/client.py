@@ -77,13 +77,13 @@ class ClientSpec(Model):
 
     @rule
     def _clients_make_sense(self) -> Iterator[Problem]:
-        if self.fallback_models and self.gives("direct"):
+        if self.fallback_models and self.direct is not None:
             said = "not with direct: beside the router there is one backend, whatever the model"
             yield "fallbackModels", said
 
     @rule
     def _retries_what_can_happen(self) -> Iterator[Problem]:
-        if self.retry is not None and self.retry.on_timeout and not self.gives("client_timeout"):
+        if self.retry is not None and self.retry.on_timeout and self.client_timeout is None:
             yield "retry.onTimeout", "needs clientTimeout: without it no try runs out of time"
 
     def doubts(self) -> list[Fault]:

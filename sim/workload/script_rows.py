@@ -15,7 +15,7 @@ from sim.core.fields import (
     count,
 )
 from sim.core.kernel import instant
-from sim.core.rules import Problem, known, rule
+from sim.core.rules import Problem, rule
 from sim.workload.client import Priority
 
 
@@ -104,28 +104,28 @@ class Row(Model):
 
     @rule
     def _comes_at_some_time(self) -> Iterator[Problem]:
-        if not self.gives("arrival") and not self.gives("think"):
+        if self.arrival is None and self.think is None:
             yield "arrival", "missing: a row needs arrival, or think after the row before it"
 
     @rule
     def _comes_at_one_time(self) -> Iterator[Problem]:
-        if self.gives("arrival", "think"):
+        if self.arrival is not None and self.think is not None:
             yield "think", "a row has arrival or think, not both"
 
     @rule
     def _has_a_row_before_it(self) -> Iterator[Problem]:
-        if self.gives("session"):
+        if self.session is not None:
             return
         for name, key in (("think", "think"), ("kept_tokens", "keptTokens")):
-            if name in self.model_fields_set and self.gives(name):
+            if name in self.model_fields_set and getattr(self, name) is not None:
                 yield key, "only a row with a session has a row before it"
-        if self.gives("turn"):
+        if self.turn is not None:
             yield "turn", "only a row with a session has a turn"
 
     @rule
     def _shares_a_prefix_of_some_length(self) -> Iterator[Problem]:
-        if self.gives("shared_prefix") != self.gives("shared_tokens"):
-            key = "sharedPrefix" if self.gives("shared_tokens") else "sharedTokens"
+        if (self.shared_prefix is None) != (self.shared_tokens is None):
+            key = "sharedPrefix" if self.shared_tokens is not None else "sharedTokens"
             yield key, "missing: sharedPrefix and sharedTokens go together"
 
     @rule
@@ -195,8 +195,8 @@ def check_rows(
     """
     faults = [
         *_repeated_ids(rows),
-        *known(unserved(rows, models)),
-        *known(_faults_of_order(rows, reuse_output)),
+        *unserved(rows, models),
+        *_faults_of_order(rows, reuse_output),
     ]
     return sorted(faults)
 
@@ -206,7 +206,7 @@ def _faults_of_order(rows: Sequence[Row], reuse_output: bool) -> Iterator[RowFau
     yield from faults
     for turns in order.sessions.values():
         for turn in range(len(turns)):
-            yield from known(_turn_faults(rows, turns, turn, reuse_output))
+            yield from _turn_faults(rows, turns, turn, reuse_output)
 
 
 def unserved(rows: Sequence[Row], models: Collection[str]) -> list[RowFault]:
@@ -233,13 +233,9 @@ def _nobody_serves(model: str, rows: int, served: str) -> str:
 def _repeated_ids(rows: Sequence[Row]) -> Iterator[RowFault]:
     seen: dict[str, int] = {}
     for index, row in enumerate(rows):
-        yield from known(_repeated_id(row, index, seen))
-
-
-def _repeated_id(row: Row, index: int, seen: dict[str, int]) -> Iterator[RowFault]:
-    first = index if row.id is None else seen.setdefault(row.id, index)
-    if first != index:
-        yield RowFault(index, "id", f"{row.id!r} is the id of row {first + 1} already")
+        first = index if row.id is None else seen.setdefault(row.id, index)
+        if first != index:
+            yield RowFault(index, "id", f"{row.id!r} is the id of row {first + 1} already")
 
 
 def _turn_faults(
@@ -248,13 +244,13 @@ def _turn_faults(
     """What is wrong with turn ``turn``, from 0, beside those before it."""
     index = turns[turn]
     row, first = rows[index], rows[turns[0]]
-    yield from known(_misnumbered(row, index, turn + 1))
+    yield from _misnumbered(row, index, turn + 1)
     if turn == 0:
         if row.kept_tokens is not None:
             yield RowFault(index, "keptTokens", "the first turn has no text to keep")
         return
-    yield from known(_other_prefix(row, index, first))
-    yield from known(_keeps_too_much(row, index, rows[turns[turn - 1]], reuse_output))
+    yield from _other_prefix(row, index, first)
+    yield from _keeps_too_much(row, index, rows[turns[turn - 1]], reuse_output)
 
 
 def _misnumbered(row: Row, index: int, turn: int) -> Iterator[RowFault]:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from sim.core.messages import key_names
 from sim.core.suggest import meant, nearest, suggestion
 from sim.engine.llamacpp.spec import LlamaCpp
 from sim.engine.spec import Vllm
-from sim.scenario.translate import key_names
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]

@@ -178,7 +178,7 @@ def _drawn_sweep(place: Path, width_in: float) -> "Drawn":
     Raises ``UserError`` for a table that has more to show than a figure can.
     """
     from sim.plots.comparison import HEADLINES, sweep_lines
-    from sim.plots.style import figure_of, own_axes
+    from sim.plots.style import Drawing, styled
     from sim.sweep.table import read
 
     frame = read(place.parent)
@@ -192,8 +192,11 @@ def _drawn_sweep(place: Path, width_in: float) -> "Drawn":
         )
     by = lines[0] if lines else None
 
+    @styled()
     def draw(key: str) -> "Figure":
-        return figure_of(sweep_lines(frame, swept[0], key, by=by, ax=own_axes(width_in=width_in)))
+        figure = Drawing(width_in)
+        sweep_lines(frame, swept[0], key, by=by, ax=figure.add_subplot())
+        return figure
 
     known = [key for key in HEADLINES if key in frame and frame[key].notna().any()]
     return {key: partial(draw, key) for key in known}

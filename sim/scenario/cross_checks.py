@@ -1,60 +1,56 @@
 """What must agree between blocks that are right by themselves."""
 
-from collections.abc import Collection, Iterator, Sequence
-from collections.abc import Mapping as AnyMapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from sim.core.document import Finding, Path, entries, fault, place_of
 from sim.core.errors import Fault
-from sim.core.rules import Problem, Unusable, faults_of, known, repeated, usable
+from sim.core.messages import key_names
+from sim.core.rules import Problem, faults_of, repeated
 from sim.core.suggest import meant, suggestion
 from sim.hardware.engine import Engine
 from sim.hardware.loading import swap_times
-from sim.scenario.checks import member_references
 from sim.scenario.events import Event, LoadFailureEvent, PodLost, ProbeFailure, ProxyRestart
-from sim.scenario.nodes import Mapping, Path, at, entries, fault, is_null, nearest
 from sim.scenario.pool import Pool
+from sim.scenario.references import member_references
 from sim.scenario.routing import Rule
-from sim.scenario.salvage import blank
 from sim.scenario.schema import Scenario, Window
-from sim.scenario.translate import key_names
 
 
-def disagreements(scenario: Scenario, root: Mapping, served: Sequence[str]) -> list[Fault]:
-    """What is wrong with ``scenario``, where ``root`` says it.
+def disagreements(scenario: Scenario, root: Any, served: Sequence[str]) -> Iterator[Finding]:
+    """Yield what is wrong between the blocks of ``scenario``, which ``root`` says.
 
-    Blocks with faults of their own are there as far as they are right, and
-    nothing is said that depends on the rest, nor of names that refer to
-    nothing. ``served`` are the models that requests may ask for; none while
-    that is not known, or any will do.
+    Blocks with faults of their own are left out, and nothing is said that
+    depends on them, nor of names that refer to nothing. ``served`` are the
+    models that requests may ask for; none while that is not known, or any will do.
     """
-    found = [
-        *known(_members(scenario)),
-        *known(_loads(scenario)),
-        *known(_memory(scenario)),
-        *known(_rules(scenario)),
-        *known(_events(scenario, root)),
-        *known(_models(scenario, served)),
-    ]
-    return [fault(nearest(root, path).place, path, message) for path, message in found]
-
-
-def endless(root: Mapping, workloads: Any) -> list[Fault]:
-    """The fault of a run that would never end."""
-    if not isinstance(workloads, dict) or not is_null(at(root, "window", "measure")):
-        return []
-    if "measure" in meant(entries(root.values.get("window")), key_names(Window, ())):
-        return []
-    for_ever = [name for name, spec in workloads.items() if _never_ends(spec)]
-    if not for_ever:
-        return []
-    window = root.values.get("window")
-    place = root.values["workloads"].place if window is None else window.place
-    message = (
-        f"missing key 'measure': workload {for_ever[0]!r} never ends, "
-        "so say how long to measure, e.g. 15m"
+    found = (
+        *_members(scenario),
+        *_loads(scenario),
+        *_memory(scenario),
+        *_rules(scenario),
+        *_events(scenario, root),
+        *_models(scenario, served),
     )
-    return [fault(place, ("window",), message)]
+    return (Finding(path, message) for path, message in found)
+
+
+def endless(root: Any, workloads: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the fault of a run that would never end."""
+    window = entries(root).get("window")
+    if entries(window).get("measure") is not None:
+        return
+    if "measure" in meant(entries(window), key_names(Window)):
+        return
+    for_ever = [name for name, spec in workloads.items() if not getattr(spec, "finite", True)]
+    if for_ever:
+        place = place_of(root, ("workloads",) if "window" not in root else ("window",))
+        message = (
+            f"missing key 'measure': workload {for_ever[0]!r} never ends, "
+            "so say how long to measure, e.g. 15m"
+        )
+        yield fault(place, ("window",), message)
 
 
 def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -64,8 +60,8 @@ def _members(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         if name in homes:
             continue  # which is a fault of its own
         homes[name] = pool
-        yield from known(_more_replicas(scenario, pool, name))
-        yield from known(_more_ranks(scenario, pool, name))
+        yield from _more_replicas(scenario, pool, name)
+        yield from _more_ranks(scenario, pool, name)
 
 
 def _more_replicas(scenario: Scenario, pool: str, name: str) -> Iterator[tuple[Path, str]]:
@@ -87,7 +83,7 @@ def _loads(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """How long members take to load must be known."""
     for pool, name in _pooled(scenario):
         path: Path = ("pools", pool, "members", name)
-        yield from known(_unknown_load(scenario, scenario.pools[pool], name, path))
+        yield from _unknown_load(scenario, scenario.pools[pool], name, path)
 
 
 def _unknown_load(
@@ -101,15 +97,13 @@ def _unknown_load(
 def _memory(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Members that share memory fit into it."""
     for pool, spec in scenario.pools.items():
-        yield from known(_too_large(scenario, pool, spec))
+        yield from _too_large(scenario, pool, spec)
 
 
 def _too_large(scenario: Scenario, pool: str, spec: Pool) -> Iterator[tuple[Path, str]]:
-    unknown = blank(Engine)
-    engines = {
-        name: next((each for _, each in known(_engine(scenario, name))), unknown)
-        for name in spec.members
-    }
+    engines = {name: each for name in spec.members for _, each in _engine(scenario, name)}
+    if len(engines) < len(spec.members):
+        return
     for each in faults_of(partial(spec.resident_bytes, engines)):
         yield ("pools", pool, *each.path.split(".")), each.message
 
@@ -118,14 +112,14 @@ def _rules(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """A backend with other pods is tried again; a pool that knows no skipping not asked for it."""
     skipless: dict[str, str] = {}
     for index, each in enumerate(scenario.router.rules):
-        for message in known(_fails_twice(scenario, each)):
+        for message in _fails_twice(scenario, each):
             yield ("router", "rules", index, "backends"), message
     for pool, name in _pooled(scenario):
         spec = scenario.pools[pool]
         if not spec.knows_if_idle:
             skipless[name] = f"pool {pool!r} of kind {spec.kind}"
     for index, each in enumerate(scenario.router.rules):
-        for message in known(_cannot_skip(each, skipless)):
+        for message in _cannot_skip(each, skipless):
             yield ("router", "rules", index, "poolActivation"), message
 
 
@@ -140,10 +134,10 @@ def _fails_twice(scenario: Scenario, rule: Rule) -> Iterator[str]:
                 yield f"names {name!r} {often}, which has {have}"
 
 
-def _cannot_skip(rule: Rule, skipless: AnyMapping[str, str]) -> Iterator[str]:
+def _cannot_skip(rule: Rule, skipless: Mapping[str, str]) -> Iterator[str]:
     if rule.pool_activation != "IfIdle":
         return
-    for name in usable(rule.backends):
+    for name in rule.backends:
         if name in skipless:
             yield (
                 f"must be Wait: {name} is a member of {skipless[name]}, which holds "
@@ -152,14 +146,14 @@ def _cannot_skip(rule: Rule, skipless: AnyMapping[str, str]) -> Iterator[str]:
             return
 
 
-def _events(scenario: Scenario, root: Mapping) -> Iterator[tuple[Path, str]]:
+def _events(scenario: Scenario, root: Any) -> Iterator[tuple[Path, str]]:
     members = {reference.name for reference in member_references(root)}
     for index, event in enumerate(scenario.events):
         if isinstance(event, ProxyRestart):
             continue
         path: Path = ("events", index)
         for check in (_loads_nothing, _loses_nothing, _is_lost_for_a_time, _is_not_asked):
-            for key, message in known(check(event, scenario, members)):
+            for key, message in check(event, scenario, members):
                 yield (*path, key), message
 
 
@@ -179,7 +173,7 @@ def _loses_nothing(event: Event, scenario: Scenario, members: Collection[str]) -
 def _is_lost_for_a_time(
     event: Event, scenario: Scenario, members: Collection[str]
 ) -> Iterator[Problem]:
-    if isinstance(event, PodLost) and event.backend in members and event.gives("duration"):
+    if isinstance(event, PodLost) and event.backend in members and event.duration is not None:
         yield "for", "not for a member of a pool, which is loaded when wanted"
 
 
@@ -193,8 +187,7 @@ def _is_not_asked(event: Event, scenario: Scenario, members: Collection[str]) ->
 
 def _models(scenario: Scenario, served: Sequence[str]) -> Iterator[tuple[Path, str]]:
     for name, spec in scenario.workloads.items() if served else ():
-        asked = [*known(_asked(spec)), *known(_asked_otherwise(spec))]
-        for path, model in asked:
+        for path, model in _asked(spec):
             if model not in served:
                 message = f"no backend serves {model!r}{suggestion(model, served)}"
                 yield ("workloads", name, *path), message
@@ -204,23 +197,15 @@ def _asked(workload: Any) -> Iterator[tuple[Path, str]]:
     model = getattr(workload, "model", None)
     if model is not None:
         yield ("model",), model
-
-
-def _asked_otherwise(workload: Any) -> Iterator[tuple[Path, str]]:
-    for index, model in enumerate(getattr(workload, "fallback_models", ())):
-        for usable_model in usable([model]):
-            yield ("fallbackModels", index), usable_model
+    for index, each in enumerate(getattr(workload, "fallback_models", ())):
+        yield ("fallbackModels", index), each
 
 
 def _pooled(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Each pool with each of its members, as far as they are known."""
+    """Each pool with each of its members."""
     for pool, spec in scenario.pools.items():
-        for name in known(_names(spec)):
+        for name in spec.members:
             yield pool, name
-
-
-def _names(pool: Pool) -> Iterator[str]:
-    yield from pool.members
 
 
 def _engine(scenario: Scenario, backend: str) -> Iterator[tuple[str, Engine]]:
@@ -229,10 +214,3 @@ def _engine(scenario: Scenario, backend: str) -> Iterator[tuple[str, Engine]]:
         name = scenario.backends[backend].engine
         if name in scenario.engines:
             yield name, scenario.engines[name]
-
-
-def _never_ends(workload: Any) -> bool:
-    try:
-        return getattr(workload, "finite", True) is False
-    except Unusable:
-        return False
