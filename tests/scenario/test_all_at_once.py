@@ -105,31 +105,6 @@ def test_what_is_reported_together_is_what_is_reported_alone(chosen: tuple[str, 
     assert faults_with(chosen) == set().union(*(ALONE[slip] for slip in shown))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("kvBlocks: 100", "kvBlock: 100", "engines.small.kvBlock"),
-        ("stepTime: {a: 10}", "steptime: {a: 10}", "engines.small.steptime"),
-        ("kvBlocks: 100", "kvBlocks: many, stateBlocks: 100", "engines.small.kvBlocks"),
-        ("rate: 5", "rate: x", "workloads.load.arrivals.rate"),
-        ("measure: 1m", "measur: 1m", "window.measur"),
-        ("measure: 1m", "measure: *m", "window.measure"),
-        ("engine: small", "engine: *e", "backends.pods.engine"),
-        ("backends: [pods]", "backends: [pods], <<: *t", "router.rules.0"),
-        ("replicas: 2", "replicas: 2\n    engine: big", "backends.pods.engine"),
-        ("replicas: 2", "replicas: !!int many", "backends.pods.replicas"),
-        ("kind: requests", "kind: request", "workloads.load.kind"),
-        ("workloads:", "workload:", "workload"),
-        ("engines:", "engine:", "engine"),
-    ],
-)
-def test_nothing_follows_from_a_fault(faults: Lines, old: str, new: str, said: str) -> None:
-    """One slip would be told as two, and the user look for one that is none."""
-    assert GOOD.count(old) == 1
-    (line,) = faults(GOOD.replace(old, new))
-    assert line.split(": ")[1] in (said, f"{said}.<<")
-
-
 def test_what_is_no_yaml_value_hides_no_other_fault(faults: Lines) -> None:
     """A key that stands twice would be mended before anything else is looked at."""
     text = GOOD.replace("name: good", "name: good\nname: better\nslo: {ttft: *t}")
