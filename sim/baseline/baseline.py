@@ -21,9 +21,9 @@ from sim.baseline.folders import USUAL, Folders
 from sim.comparison.sides import Figures, Side
 from sim.core.errors import UserError
 from sim.results.comparison import figure_keys, figure_value
-from sim.results.forms import SCHEMA_VERSION
 from sim.results.metrics import flatten, metric
 from sim.results.result import RunResult
+from sim.results.stored import SCHEMA_VERSION
 from sim.scenario.load import ScenarioSet
 
 FORM: Final = 1

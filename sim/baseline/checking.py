@@ -1,7 +1,4 @@
-"""Whether today's code still gives what the baselines hold.
-
-A check for a terminal: a line for each variant, and one for each metric that got worse.
-"""
+"""Whether today's code still gives what the baselines hold, and that as text for a terminal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +12,7 @@ from sim.comparison import wording
 from sim.comparison.paired import compare
 from sim.comparison.pairing import called
 from sim.comparison.report import Report
-from sim.comparison.sides import SEVERITY, Comparison, Judged, Unpaired, Verdict
+from sim.comparison.sides import SEVERITY, Comparison, MetricVerdict, Unpaired, Verdict
 from sim.execution.runner import Progress
 from sim.scenario.load import ScenarioSet
 
@@ -136,7 +133,7 @@ def _asides(comparison: Comparison, variant: str) -> Iterator[str]:
         yield f"    decides nothing: {wording.few([wording.aside(each) for each in moved])}"
 
 
-def _counted(primary: list[Judged]) -> str:
+def _counted(primary: list[MetricVerdict]) -> str:
     """The verdict on a variant, and on how many of its metrics that rests."""
     found: list[Verdict] = [each.verdict for each in primary]
     worst: Verdict = max(found, key=SEVERITY.index, default="identical")
@@ -145,7 +142,7 @@ def _counted(primary: list[Judged]) -> str:
     return f"{wording.told(worst)} in {found.count(worst)} of {len(found)} primary metrics"
 
 
-def _sentence(judged: Judged) -> str:
+def _sentence(judged: MetricVerdict) -> str:
     """What became of a metric, by how much, how sure that is and how much would not count."""
     said = wording.sentence(replace(judged, variant=""))  # named in the line above
     return f"{said}; margin {wording.margin(judged)}" if wording.margin(judged) else said

@@ -1,11 +1,7 @@
-"""Which scenarios have baselines, and which baselines have scenarios.
+"""Baselines on disk: which scenario has which, how one is made, and why it changed.
 
-Running what has a baseline, and writing the file.
-
-Why a baseline is what it is: one line of the changelog for each that was changed.
-
-The line names the fingerprint of the baseline, so a change without a reason is
-found by reading two files, without any history.
+The changelog names the fingerprint of each baseline that was changed, so a change
+without a reason is found by reading two files, without any history.
 """
 
 import re
@@ -26,7 +22,7 @@ SUFFIX: Final = ".json"
 
 
 @dataclass(frozen=True)
-class Place:
+class BaselineFile:
     """A scenario of the folder, loaded, and where its baseline belongs."""
 
     scenarios: ScenarioSet
@@ -42,10 +38,10 @@ class Place:
 class Places:
     """Scenarios in alphabetical order of their names, and baselines that nobody makes."""
 
-    known: tuple[Place, ...]
+    known: tuple[BaselineFile, ...]
     stale: tuple[Path, ...]
 
-    def chosen(self, names: Sequence[str]) -> tuple[Place, ...]:
+    def chosen(self, names: Sequence[str]) -> tuple[BaselineFile, ...]:
         """Those with these names, or the names of these files, all when none is given.
 
         Raises ``UserError`` for one that is not there.
@@ -72,7 +68,7 @@ def places(scenarios: Path, baselines: Path) -> Places:
     if not files:
         raise UserError(f"{scenarios}: no scenario in it; a scenario is a file that ends in .yaml")
     loaded = _loaded(files)
-    known = tuple(Place(each, baselines / f"{each.name}{SUFFIX}") for each in loaded)
+    known = tuple(BaselineFile(each, baselines / f"{each.name}{SUFFIX}") for each in loaded)
     made = {place.baseline for place in known}
     stale = [file for file in sorted(baselines.glob(f"*{SUFFIX}")) if file not in made]
     return Places(known, tuple(stale))

@@ -33,7 +33,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureDifference:
     """A figure of the summary that differs; ``None`` is null or not there."""
 
     key: str
@@ -53,7 +53,7 @@ class ExactRun:
     seed: int
     verdict: Verdict
     cell: Cell | None = None
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[FigureDifference, ...] = ()
     reason: str = ""
 
 
@@ -125,7 +125,7 @@ def first_difference(base: Tables, new: Tables, ignored: Collection[str] = ()) -
 def _run(variant: str, old: Figures, young: Figures, base: str, new: str) -> ExactRun:
     keys = dict.fromkeys((*old.summary, *young.summary))
     figures = tuple(
-        Figure(key, old.summary.get(key), young.summary.get(key))
+        FigureDifference(key, old.summary.get(key), young.summary.get(key))
         for key in keys
         if key not in old.summary
         or key not in young.summary

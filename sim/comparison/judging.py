@@ -1,10 +1,8 @@
-"""Paired differences, and what they prove: t tests, Holm's levels, the seeds that would decide.
+"""The verdict on one metric of one pair of variants: t test, Holm's level, seeds that would decide.
 
 A difference is one number per seed, new - base under the same workload. Seeds
 are independent, so Student's t holds for their mean; the requests of one run
 are not, and nothing here looks at them.
-
-The verdict on one metric of one pair of variants.
 """
 
 import math
@@ -15,7 +13,7 @@ from typing import Final
 
 from sim.comparison.observed import Observed, Unknown
 from sim.comparison.pairing import named_seeds
-from sim.comparison.sides import Judged, Verdict
+from sim.comparison.sides import MetricVerdict, Verdict
 from sim.core.stats import t_quantile, t_tail
 from sim.results.metric import Metric
 from sim.results.survivors import REFUSED, WORTH_SAYING, share
@@ -27,7 +25,7 @@ FEW_SEEDS: Final = 20
 
 
 @dataclass(frozen=True)
-class Evidence:
+class MeanDifference:
     """Mean, standard deviation (n - 1) and number of independent differences."""
 
     mean: float
@@ -35,14 +33,14 @@ class Evidence:
     n: int
 
     @staticmethod
-    def of(differences: Sequence[float]) -> "Evidence":
+    def of(differences: Sequence[float]) -> "MeanDifference":
         """Raises ``ValueError`` for fewer than two: one difference has no spread."""
         n = len(differences)
         if n < 2:
             raise ValueError(f"a spread needs two differences; got {n}")
         mean = math.fsum(differences) / n
         squares = math.fsum((each - mean) ** 2 for each in differences)
-        return Evidence(mean, math.sqrt(squares / (n - 1)), n)
+        return MeanDifference(mean, math.sqrt(squares / (n - 1)), n)
 
     @property
     def p_value(self) -> float:
@@ -201,7 +199,7 @@ class Question:
         return math.log1p(equal / base) if self.in_logs and base else equal
 
     @cached_property
-    def size(self) -> Evidence | None:
+    def size(self) -> MeanDifference | None:
         """How much it differs where both sides know it; ``None`` without two such seeds."""
         return _evidence(self.differences)
 
@@ -221,10 +219,10 @@ class Question:
         return self.size is not None and any(self.differences)
 
     @property
-    def blank(self) -> Judged:
+    def blank(self) -> MetricVerdict:
         """Its names and its means; the verdict is still to come."""
         base, new = self.observed.means
-        return Judged(
+        return MetricVerdict(
             variant=self.variant,
             key=self.key,
             unit=self.metric.unit,
@@ -236,7 +234,7 @@ class Question:
         )
 
 
-def settled(question: Question) -> Judged | None:
+def settled(question: Question) -> MetricVerdict | None:
     """The verdict on what needs no statistics: values that are no numbers, or known to one side.
 
     ``None`` when it takes statistics.
@@ -258,7 +256,7 @@ def settled(question: Question) -> Judged | None:
     return None
 
 
-def answered(question: Question, own: float, level: float) -> Judged:
+def answered(question: Question, own: float, level: float) -> MetricVerdict:
     """The verdict when the test of size may be wrong with probability ``own``, and that of
     lateness, which is no matter of size and outside of any family, with ``level``.
     """
@@ -282,14 +280,14 @@ def answered(question: Question, own: float, level: float) -> Judged:
     return replace(judged, seeds_needed=needed, reason=reason)
 
 
-def _evidence(differences: Sequence[float]) -> Evidence | None:
+def _evidence(differences: Sequence[float]) -> MeanDifference | None:
     """``None`` for what has no spread: a single difference, or two that are alike and not 0."""
     if len(differences) == 2 and any(differences) and math.isclose(*differences, rel_tol=ALIKE):
         return None
-    return Evidence.of(differences) if len(differences) > 1 else None
+    return MeanDifference.of(differences) if len(differences) > 1 else None
 
 
-def _measured(question: Question, level: float) -> Judged:
+def _measured(question: Question, level: float) -> MetricVerdict:
     """The mean change with its interval and the margin: as ratios, or as shares of the base, of
     which at most all is lost; from a base of zero, and of times some of which are zero, in the
     unit of the metric.
@@ -336,7 +334,7 @@ def _verdict(question: Question, own: float, level: float) -> Verdict:
     return size
 
 
-def _of_size(question: Question, size: Evidence, level: float) -> Verdict:
+def _of_size(question: Question, size: MeanDifference, level: float) -> Verdict:
     if not any(question.differences):
         return "same"
     if size.p_value <= level and abs(size.mean) > question.margin:
@@ -361,7 +359,7 @@ def _seeds_needed(question: Question, own: float, level: float) -> int | None:
     return min((each for each in needed if each is not None), default=None)
 
 
-def _size_may_decide(question: Question, size: Evidence) -> bool:
+def _size_may_decide(question: Question, size: MeanDifference) -> bool:
     """Whether, beside lateness, the size may come to worse, or to better and to count."""
     if abs(size.mean) <= question.margin:
         return False
@@ -401,7 +399,7 @@ def _why_late(question: Question, at: int) -> str:
     return "requests were still on their way at the end"
 
 
-def _incomparable(question: Question, reason: str) -> Judged:
+def _incomparable(question: Question, reason: str) -> MetricVerdict:
     return replace(question.blank, verdict="incomparable", reason=reason)
 
 

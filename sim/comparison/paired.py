@@ -1,6 +1,4 @@
-"""Figures that are not judged: one remark for those with the same reason in the same variants.
-
-Two sides judged metric by metric: paired differences over seeds, against the margins.
+"""Two sides judged metric by metric: paired differences over seeds, against the margins.
 
 - A metric is *worse* or *better* when its mean difference is significant and
   beyond its margin: a t test over the seeds, at the level that Holm's procedure
@@ -33,7 +31,7 @@ from typing import Final
 from sim.comparison.judging import Question, answered, holm_levels, settled
 from sim.comparison.observed import missing_from, observed
 from sim.comparison.pairing import Pair, called, paired
-from sim.comparison.sides import Comparison, Judged, Side
+from sim.comparison.sides import Comparison, MetricVerdict, Side
 from sim.results.comparison import NOT_COMPARED, figure_keys
 from sim.results.metrics import metric
 from sim.results.survivors import REFUSED, WORTH_SAYING, left_out, share
@@ -76,7 +74,7 @@ def compare(base: Side, new: Side, *, across: bool = False, level: float = LEVEL
     """
     match = paired(base, new, across)
     remarks = Remarks()
-    asked: list[Judged | Question] = []
+    asked: list[MetricVerdict | Question] = []
     for pair in match.pairs:
         asked += _asked(pair, base.label, new.label, remarks)
     runs = [both for pair in match.pairs for both in pair.runs]
@@ -109,7 +107,7 @@ def _unserved(pairs: Sequence[Pair], base: Side, new: Side) -> Iterator[str]:
             )
 
 
-def _asked(pair: Pair, base: str, new: str, remarks: Remarks) -> Iterator[Judged | Question]:
+def _asked(pair: Pair, base: str, new: str, remarks: Remarks) -> Iterator[MetricVerdict | Question]:
     """What is to be judged of two variants, and what already is; ``remarks`` takes the rest."""
     olds, youngs = [old.summary for old, _ in pair.runs], [young.summary for _, young in pair.runs]
     identical = all(old.is_identical(young) for old, young in pair.runs)
@@ -154,7 +152,7 @@ def _is(key: str) -> bool:
     return True
 
 
-def _answers(asked: Sequence[Judged | Question], level: float) -> Iterator[Judged]:
+def _answers(asked: Sequence[MetricVerdict | Question], level: float) -> Iterator[MetricVerdict]:
     """The verdicts, in order; primary and other metrics are held to ``level``, each as a family."""
     levels = [level] * len(asked)
     for primary in (True, False):

@@ -1,11 +1,4 @@
-"""A report for a terminal: verdict first, then what it rests on.
-
-A report for a comment on a pull request: verdict, what got worse, and the table to unfold.
-
-A report as JUnit XML, which continuous integration shows test by test.
-
-A report as JSON: everything that was judged, for programs.
-"""
+"""A comparison as text for a terminal, Markdown for a pull request, JUnit XML or JSON."""
 
 import json
 import math
@@ -20,7 +13,7 @@ from sim.comparison import wording
 from sim.comparison.exact import ExactComparison
 from sim.comparison.pairing import called
 from sim.comparison.report import One, Report
-from sim.comparison.sides import Comparison, Judged, Verdict
+from sim.comparison.sides import Comparison, MetricVerdict, Verdict
 
 WIDTH: Final = 100
 
@@ -78,7 +71,7 @@ def _paired(comparison: Comparison, everything: bool) -> Iterator[str]:
         yield from _wrapped(advice)
 
 
-def _rows(shown: Sequence[Judged], scenario: str) -> Iterator[list[str]]:
+def _rows(shown: Sequence[MetricVerdict], scenario: str) -> Iterator[list[str]]:
     """A row for each metric, below its variant; those that decide nothing apart."""
     several = len({each.variant for each in shown}) > 1
     both = len({each.primary for each in shown}) > 1
@@ -159,7 +152,7 @@ def _paired_blocks(comparison: Comparison, everything: bool) -> Iterator[str]:
         yield _plain(advice)
 
 
-def _unfolded(shown: Sequence[Judged], scenario: str) -> str:
+def _unfolded(shown: Sequence[MetricVerdict], scenario: str) -> str:
     """The table of all that was judged, folded until somebody asks for it."""
     header = ["variant", "metric", *wording.COLUMNS]
     rows = [

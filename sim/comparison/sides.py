@@ -1,7 +1,4 @@
-"""What a comparison comes to: a verdict for each metric of each variant, and one over all.
-
-What is compared: the figures of some runs of one scenario, wherever they come from.
-"""
+"""The two sides of a comparison, and its result: a verdict for each metric, and one over all."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -48,7 +45,7 @@ SEVERITY: Final[tuple[Verdict, ...]] = (
 
 
 @dataclass(frozen=True)
-class Judged:
+class MetricVerdict:
     """One metric of one variant, over the seeds that both sides have.
 
     ``change`` is the mean difference, new - base, as a share of the base's mean
@@ -101,7 +98,7 @@ class Comparison:
     base: str
     new: str
     scenario: str
-    judged: tuple[Judged, ...]
+    judged: tuple[MetricVerdict, ...]
     reason: str = ""
     unpaired: tuple[Unpaired, ...] = ()
     pairs: int = 0
@@ -122,12 +119,12 @@ class Comparison:
 
     @property
     def table(self) -> "pd.DataFrame":
-        """A row for each metric that was judged; the columns are those of ``Judged``."""
+        """A row for each metric that was judged; the columns are those of ``MetricVerdict``."""
         import pandas as pd
 
         return pd.DataFrame([asdict(each) for each in self.judged])
 
-    def named(self, verdict: Verdict, *, primary: bool = True) -> tuple[Judged, ...]:
+    def named(self, verdict: Verdict, *, primary: bool = True) -> tuple[MetricVerdict, ...]:
         """The metrics with this verdict, either the primary ones or the others."""
         return tuple(
             each for each in self.judged if each.verdict == verdict and each.primary == primary

@@ -2,7 +2,7 @@
 
 So ``A B C A B C`` becomes ``A A B B C C``. Nothing bounds how long the ones for
 another model are passed, how many are queued, or how long they are held: that
-is up to clients (policies, "llama-swap"; ``internal/router/scheduler/fifo.go``).
+is up to clients (``internal/router/scheduler/fifo.go``).
 How many there may be for one member is decided when a request comes: those who
 wait for it count as those in flight do (mostlygeek/llama-swap#889).
 """

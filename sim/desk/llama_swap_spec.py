@@ -1,11 +1,9 @@
-"""llama-swap's matrix: which members may be loaded together, and whom a load evicts.
+"""Settings of a pool of kind ``llama-swap``, under llama-swap's names and with its defaults.
 
-A set is an expression of members: ``&`` together, ``|`` one of them, ``()``,
-and ``+name`` for what another set says; each way to read it is members that
-may be loaded together, or any of them. Source: ``matrix`` of
+A set of its matrix is an expression of members: ``&`` together, ``|`` one of them, ``()``,
+and ``+name`` for what another set says. Each way to read it is a set of members that
+may be loaded together, or any part of it. Source: ``matrix`` of
 ``config.example.yaml`` and ``internal/matrix`` of mostlygeek/llama-swap.
-
-The settings of a pool of kind ``llama-swap``; the names and defaults are llama-swap's.
 """
 
 import re

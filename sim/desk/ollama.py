@@ -1,15 +1,13 @@
-"""The memory that members share, and when what one has left is seen to be free again.
+"""Ollama's scheduler: several models in one memory, one decision to load at a time.
 
-Ollama's scheduler: several models in one memory, one decision to load at a time.
-
-Those that come for a model that is loaded, or being loaded, pass; the others
-queue, and the first of them is the only one that is looked at until its model
+Requests for a model that is loaded, or being loaded, pass; the others
+queue, and only the first of them is looked at until its model
 is ready. So ``A B C B C`` is five loads where llama-swap needs three. If there
-is no room, one model is told to end as soon as it has nobody, and the next look
-comes when one has ended (policies, "Ollama scheduler"; ``server/sched.go``). A
-model that is loaded with another context than a request asks for must end for
-it, too, and is loaded again (``needsReload``).
-Nothing bounds how long somebody is held: that is up to clients.
+is no room, one model ends as soon as it has no request, and the next look
+comes when one has ended (``server/sched.go``). A
+model that is loaded with another context than a request asks for ends and is loaded
+again (``needsReload``). Nothing bounds how long a request is held: that is up to clients.
+``Memory`` is what the members share; freed memory is seen with a delay.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,4 @@
-"""Members that have had nothing to do for some time.
-
-One member that comes and goes beside others: down, loading, ready or stopping.
-"""
+"""A member that comes and goes beside others: down, loading, ready, stopping; its idle time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

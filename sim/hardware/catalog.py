@@ -1,10 +1,8 @@
-"""Names of GPUs and models as drivers and model hubs write them, and the catalogue's for them.
+"""The catalogue of GPUs and models, under the names that drivers and model hubs give them.
 
-Only what is certain is taken for it: a name of which something is left that
+Only a certain match counts: a name of which something is left that
 could mean another card or another size is unknown, and answered with the
 nearest.
-
-GPUs and models that podsim knows, and the KV capacity that follows from them.
 """
 
 import re

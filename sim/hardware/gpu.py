@@ -1,7 +1,4 @@
-"""Number formats of weights and of the KV cache: what they take, and what multiplies them.
-
-What a scenario needs to know of a GPU: its data sheet, and what vLLM makes of it.
-"""
+"""GPUs by data sheet, and number formats of weights and KV cache."""
 
 import re
 from collections.abc import Iterator, Mapping

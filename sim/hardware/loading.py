@@ -1,11 +1,7 @@
-"""How members of a model pool are loaded and unloaded, as scenarios say it.
-
-``sim.hardware.loading`` says how long that takes.
-
-How long members of a model pool take to load and to unload.
+"""How long members of a model pool take to load and to unload.
 
 A swap is: the incumbent drains, it unloads, the other loads. Draining depends
-on who runs and is no part of this. A load is
+on the requests that run and is no part of this. A load is
 
     init + bytes / min(disk, loader, hostToDevice x GPUs, host) + compile + graphs + warm-up
 

@@ -1,12 +1,10 @@
-"""Step times from data sheets: what a GPU's peak rates and a model's dimensions come to.
+"""Step times of an engine: its own coefficients, a preset, or a roofline from data sheets.
 
-The terms are those of ``StepTime``, in roofline form: weights are read or
+The terms of the roofline are those of ``StepTime``: weights are read or
 multiplied, whichever takes longer, by the tokens that a step computes
 (``StepTime.computed``). That is b and g as well: the experts that a batch
 touches are counted, not fitted. The all-reduces of decoding sequences are
 counted too; without them wide batches on many GPUs would be too fast.
-
-Where the step time of an engine is from: its own coefficients, a preset, or data sheets.
 """
 
 from collections.abc import Mapping

@@ -38,7 +38,7 @@ from sim.invariants.checks import (
     tokens_are_conserved,
     tries_follow_each_other,
 )
-from sim.invariants.evidence import Evidence, Violations
+from sim.invariants.evidence import RunEvidence, Violations
 from sim.results.result import RunResult
 
 
@@ -47,7 +47,7 @@ class Invariant:
     """A rule: its number, what finds its violations, whether every run can afford it."""
 
     id: str
-    violations: Callable[[Evidence], Violations]
+    violations: Callable[[RunEvidence], Violations]
     cheap: bool
 
     @property
@@ -84,5 +84,5 @@ def check_cheap(result: RunResult) -> list[str]:
 
 
 def _check(result: RunResult, rules: tuple[Invariant, ...]) -> list[str]:
-    run = Evidence(result)
+    run = RunEvidence(result)
     return [f"{rule.id}: {violation}" for rule in rules for violation in rule.violations(run)]

@@ -1,9 +1,4 @@
-"""Rules about requests, their tries and their attempts.
-
-Rules about pods: what they count, and what others count of them.
-
-Rules about model pools.
-"""
+"""The invariants, one function each: of requests and attempts, of pods, of model pools."""
 
 from dataclasses import fields
 from itertools import pairwise
@@ -17,7 +12,7 @@ from sim.core.stats import Floats, present_at
 from sim.invariants.evidence import (
     TOLERANCE_S,
     Columns,
-    Evidence,
+    RunEvidence,
     Violations,
     equal,
     in_order,
@@ -40,7 +35,7 @@ NO_ANSWER: Final = (Reason.CONNECTION_LOST, Reason.CONNECTION_REFUSED, Answer.PR
 RELATIVE_TOLERANCE: Final = 1e-9
 
 
-def requests_are_conserved(run: Evidence) -> Violations:
+def requests_are_conserved(run: RunEvidence) -> Violations:
     """Requests in = completed + rejected + failed + cancelled + in flight, each id in one class."""
     ids = run.requests.whole("request_id")
     yield from where("request id is not its row", ids != np.arange(run.requests.rows))
@@ -50,7 +45,7 @@ def requests_are_conserved(run: Evidence) -> Violations:
     yield from where("has ended and is in flight, or neither", ended == in_flight)
 
 
-def tokens_are_conserved(run: Evidence) -> Violations:
+def tokens_are_conserved(run: RunEvidence) -> Violations:
     """Prompt tokens = cached + computed for every request past its first token.
 
     After a preemption a request may find more in the cache than it had
@@ -69,7 +64,7 @@ def tokens_are_conserved(run: Evidence) -> Violations:
     yield from where("a first token and no tokens", known & answered & (output == 0))
 
 
-def life_runs_forward(run: Evidence) -> Violations:
+def life_runs_forward(run: RunEvidence) -> Violations:
     """Arrival <= dispatch <= scheduled <= first token <= end, and nothing after the run."""
     requests = ("arrival_s", "dispatch_s", "scheduled_s", "first_token_s", "end_s")
     yield from in_order(run.requests, requests, run.facts.end_s)
@@ -79,7 +74,7 @@ def life_runs_forward(run: Evidence) -> Violations:
     yield from where("arrived before the request above it", np.diff(arrivals, prepend=0.0) < 0.0)
 
 
-def littles_law(run: Evidence) -> Violations:
+def littles_law(run: RunEvidence) -> Violations:
     """Over a drained run the time integral of requests in the system is the sum of their stays."""
     if not run.drained or run.requests.rows == 0:
         return
@@ -92,7 +87,7 @@ def littles_law(run: Evidence) -> Violations:
     yield from equal("integral of requests in the system", integral, stays, RELATIVE_TOLERANCE)
 
 
-def placements_belong_to_requests(run: Evidence) -> Violations:
+def placements_belong_to_requests(run: RunEvidence) -> Violations:
     """One placement row per attempt, numbered from 1; the last one is the request's own."""
     request = run.placements.whole("request_id")
     number = run.placements.whole("attempt")
@@ -112,7 +107,7 @@ def placements_belong_to_requests(run: Evidence) -> Violations:
     yield from where("dispatch is not that of the last attempt", ~same)
 
 
-def answers_fit(run: Evidence) -> Violations:
+def answers_fit(run: RunEvidence) -> Violations:
     """Completed is 200, cancelled 499, failed an error, rejected one without a first token.
 
     What is in flight has no HTTP status, nor has what broke with its connection. The
@@ -136,7 +131,7 @@ def answers_fit(run: Evidence) -> Violations:
         yield from where(fault, broken)
 
 
-def tries_follow_each_other(run: Evidence) -> Violations:
+def tries_follow_each_other(run: RunEvidence) -> Violations:
     """Tries of a request are numbered, each is sent after the one before it is over.
 
     The last one is the request's own, unless the client has not tried again yet or gave up.
@@ -162,7 +157,7 @@ def tries_follow_each_other(run: Evidence) -> Violations:
     yield from where("tries are not its rows of retries", ~fit)
 
 
-def pods_and_requests_count_the_same_tokens(run: Evidence) -> Violations:
+def pods_and_requests_count_the_same_tokens(run: RunEvidence) -> Violations:
     """What pods say they emitted, computed and preempted is what their requests got.
 
     Over a drained run that the window covers. A client that leaves, or a proxy
@@ -181,7 +176,7 @@ def pods_and_requests_count_the_same_tokens(run: Evidence) -> Violations:
         yield from equal("prompt tokens computed by pods", computed, asked)
 
 
-def pods_are_busy_within_the_window(run: Evidence) -> Violations:
+def pods_are_busy_within_the_window(run: RunEvidence) -> Violations:
     """No pod is busy for longer than the window; totals only grow."""
     facts = run.facts
     covered_s = max(0.0, min(facts.window_end_s, facts.end_s) - facts.window_start_s)
@@ -195,7 +190,7 @@ def pods_are_busy_within_the_window(run: Evidence) -> Violations:
             yield f"{pod}: busy for {busy_s} s of {covered_s} s"
 
 
-def counters_stay_in_range(run: Evidence) -> Violations:
+def counters_stay_in_range(run: RunEvidence) -> Violations:
     """No count is below zero and no usage outside [0, 1].
 
     An integer below zero would be stored as a null, which no pod sample may hold.
@@ -208,7 +203,7 @@ def counters_stay_in_range(run: Evidence) -> Violations:
     yield from where("held for a negative time", hold_s < 0.0)
 
 
-def proxies_count_what_is_in_flight(run: Evidence) -> Violations:
+def proxies_count_what_is_in_flight(run: RunEvidence) -> Violations:
     """At each poll, a proxy's count of a pod is the number of its attempts under way there.
 
     Attempts that start or end at the instant of the poll may count or not. What
@@ -260,7 +255,7 @@ RESULTS: Final = {
 """How each kind of row of the pools table may end."""
 
 
-def pools_have_one_member_at_a_time(run: Evidence) -> Violations:
+def pools_have_one_member_at_a_time(run: RunEvidence) -> Violations:
     """Members of a pool take turns: at most one is ready, and swaps follow one another.
 
     That is so in exclusive pools. In all of them a member is down, loading or
@@ -298,7 +293,7 @@ def _swaps_follow_each_other(pools: Columns, pool: str) -> Violations:
     yield from where(f"{pool}: a swap before the one above is over", together)
 
 
-def holds_end_once(run: Evidence) -> Violations:
+def holds_end_once(run: RunEvidence) -> Violations:
     """What a pool has begun ends with one result, unless the run ended; a request's hold covers it.
 
     The hold of a request may be longer than those of its pools: policies hold, too.
@@ -320,7 +315,7 @@ def holds_end_once(run: Evidence) -> Violations:
         yield from _holds_of_requests(run, held, ended)
 
 
-def _holds_of_requests(run: Evidence, held: Mask, ended: Mask) -> Violations:
+def _holds_of_requests(run: RunEvidence, held: Mask, ended: Mask) -> Violations:
     request = run.pools.whole("request_id")
     over = ~run.status.equal(Status.IN_FLIGHT)
     still_held = np.zeros(run.pools.rows, dtype=bool)

@@ -1,7 +1,7 @@
 """How a backend spreads its requests over its pods: ``balancing`` of a ModelRouter.
 
 The scenario understands the same block; here is what a manifest may say and a
-scenario refuses (router and pools, R17 and R18).
+scenario refuses.
 """
 
 import re

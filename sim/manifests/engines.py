@@ -1,7 +1,4 @@
-"""An engine as far as manifests say it: settings with their origins, and what is missing.
-
-ModelPool to a pool: models that take turns on one slot of GPUs.
-"""
+"""Engines and ModelPools of manifests: settings with their origins, and what is missing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +7,7 @@ from typing import Final, NamedTuple
 from sim.hardware import loading
 from sim.manifests.fields import Fields
 from sim.manifests.objects import SERVICE, Object, Objects
-from sim.manifests.writing import Block, NoteKind, Plain, seconds
+from sim.manifests.writing import NoteKind, Plain, YamlBlock, seconds
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class WithoutGpu(NamedTuple):
 
 
 @dataclass
-class Engine:
+class ImportedEngine:
     """What a service runs, as far as its manifest says it."""
 
     service: Object
@@ -99,9 +96,9 @@ class Engine:
             return self.context_tokens
         return int(self.settings["ctxSize"].value) if "ctxSize" in self.settings else None
 
-    def block(self) -> Block:
+    def block(self) -> YamlBlock:
         """The block under ``engines``."""
-        block = Block()
+        block = YamlBlock()
         for text in (*self.cautions, *(f"To add: {missing}" for missing in self.to_add)):
             block.remark(text)
         for key, setting in self.settings.items():
@@ -120,7 +117,7 @@ ASSUMED_LOAD_S: Final = 60.0
 
 
 @dataclass
-class Pool:
+class ImportedPool:
     """One pool and the services that share its slot."""
 
     manifest: Object
@@ -133,9 +130,9 @@ class Pool:
         return self.manifest.spec.labels("nodeSelector")
 
 
-def members(manifest: Object, objects: Objects, taken: dict[str, Object]) -> Pool:
+def members(manifest: Object, objects: Objects, taken: dict[str, Object]) -> ImportedPool:
     """The pool of ``manifest``; ``taken`` says by name whose members other pools have."""
-    pool = Pool(manifest)
+    pool = ImportedPool(manifest)
     listed = list(manifest.spec.children("members"))
     references = [each.child("inferenceServiceRef") for each in listed]
     if not references:
@@ -151,7 +148,9 @@ def members(manifest: Object, objects: Objects, taken: dict[str, Object]) -> Poo
     return pool
 
 
-def _member(reference: Fields, pool: Pool, objects: Objects, taken: dict[str, Object]) -> None:
+def _member(
+    reference: Fields, pool: ImportedPool, objects: Objects, taken: dict[str, Object]
+) -> None:
     name = reference.name("name") or ""
     service = objects.refer(SERVICE, name, pool.manifest, reference, "name")
     if service is None:
@@ -165,14 +164,16 @@ def _member(reference: Fields, pool: Pool, objects: Objects, taken: dict[str, Ob
     pool.members.append(service)
 
 
-def block(pool: Pool, called: Mapping[str, str], engines: Mapping[str, Engine]) -> Block:
+def block(
+    pool: ImportedPool, called: Mapping[str, str], engines: Mapping[str, ImportedEngine]
+) -> YamlBlock:
     """The block under ``pools``.
 
     ``called`` says by the name of a service how its backend is called, and
     ``engines`` by that name what it runs.
     """
     spec = pool.manifest.spec
-    written, of_members = Block(), Block()
+    written, of_members = YamlBlock(), YamlBlock()
     policy, residency_s = _swap_policy(spec), spec.duration_s("minResidency")
     fair = spec.text("swapPolicy") == PRIORITY or residency_s is not None
     for service, name in called.items():
@@ -199,7 +200,7 @@ def block(pool: Pool, called: Mapping[str, str], engines: Mapping[str, Engine]) 
     return written
 
 
-def _times(engine: Engine) -> tuple[dict[str, object], str]:
+def _times(engine: ImportedEngine) -> tuple[dict[str, object], str]:
     """How long a member loads, and why: computed where its weights are known, else assumed."""
     if engine.knows_weights:
         method = METHODS[engine.kind]
@@ -214,7 +215,7 @@ def _swap_policy(spec: Fields) -> str | None:
     return STICKY if policy == PRIORITY else policy
 
 
-def _durations(spec: Fields, written: Block) -> None:
+def _durations(spec: Fields, written: YamlBlock) -> None:
     after_s = spec.duration_s("reclaimAfter")
     if after_s:
         written.add("reclaimAfter", seconds(after_s), spec.origin("reclaimAfter"))

@@ -1,9 +1,8 @@
-"""Fields and options that an import leaves out: which have an effect, and which have none.
+"""The values of a manifest, read key by key; keys that were not read are reported at the end.
 
-Names are LLMKube's (api/v1alpha1), and those of vLLM's and llama-server's
-command lines. Whatever stands in neither table is listed as unknown, one by one.
-
-The values of a manifest, read key by key; what nobody has read is reported in the end.
+Some have an effect that podsim does not model, others have none. Names are LLMKube's
+(api/v1alpha1), and those of vLLM's and llama-server's command lines; whatever stands in
+neither table is listed as unknown, one by one.
 """
 
 import re
@@ -14,7 +13,7 @@ from typing import Any, Final, TypeVar
 from sim.core.document import Path, Place, PlacedList, PlacedMap
 from sim.core.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.core.suggest import nearest, suggestion
-from sim.manifests.writing import NoteKind, Notes
+from sim.manifests.writing import ImportNotes, NoteKind
 
 EFFECTS: Final[AnyMapping[str, str]] = {
     "autoscaling": "the number of pods is fixed",
@@ -194,7 +193,7 @@ class Fields:
     ``null``, or wrong; what is wrong is a fault of its place.
     """
 
-    def __init__(self, node: PlacedMap, path: Path, notes: Notes) -> None:
+    def __init__(self, node: PlacedMap, path: Path, notes: ImportNotes) -> None:
         self.node = node
         self.path = path
         self.notes = notes

@@ -8,7 +8,7 @@ from sim.core.document import Path, Place, PlacedList, PlacedMap, at, entries, p
 from sim.core.errors import ScenarioError
 from sim.core.suggest import nearest, suggestion
 from sim.manifests.fields import TYPO, Fields
-from sim.manifests.writing import NoteKind, Notes
+from sim.manifests.writing import ImportNotes, NoteKind
 
 GROUP: Final = "inference.llmkube.dev/"
 ROUTER, POOL, SERVICE, MODEL = "ModelRouter", "ModelPool", "InferenceService", "Model"
@@ -47,7 +47,7 @@ class Object:
 class Objects:
     """All objects of an import, by kind, in the order of the files."""
 
-    notes: Notes
+    notes: ImportNotes
     assume: bool = False
     """Whether an object that is missing is made up."""
     complete: bool = True
@@ -100,7 +100,7 @@ class Objects:
         return f"there is no {kind} {name!r}{hint}"
 
 
-def read(manifests: Iterable[Manifest], notes: Notes, assume: bool = False) -> Objects:
+def read(manifests: Iterable[Manifest], notes: ImportNotes, assume: bool = False) -> Objects:
     """The objects of all manifests; faults of files and documents go to ``notes``."""
     objects = Objects(notes, assume)
     for manifest in manifests:
@@ -176,7 +176,7 @@ def _add(kind: str, name: str, document: PlacedMap, objects: Objects) -> None:
     objects.found[kind].append(found)
 
 
-def _spec(document: PlacedMap, path: Path, notes: Notes) -> Fields:
+def _spec(document: PlacedMap, path: Path, notes: ImportNotes) -> Fields:
     whole = Fields(document, path, notes)
     for key in document:
         if key not in ENVELOPE:

@@ -1,7 +1,4 @@
-"""Which model of the catalogue a service runs, and in which format its weights are.
-
-InferenceService, and the Model that it serves, to an engine.
-"""
+"""InferenceService and Model to an engine: its model, weight format and options."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +8,7 @@ from sim.core.document import Path, Place
 from sim.hardware import catalog
 from sim.hardware.gpu import weight_format
 from sim.manifests import fields, hardware, writing
-from sim.manifests.engines import Engine, Given, Setting
+from sim.manifests.engines import Given, ImportedEngine, Setting
 from sim.manifests.fields import Fields
 from sim.manifests.objects import MODEL, Object, Objects
 from sim.manifests.options import (
@@ -52,7 +49,7 @@ class _Said(NamedTuple):
 
 
 def add_model(
-    engine: Engine,
+    engine: ImportedEngine,
     model: Object | None,
     line: Served,
     options: Mapping[str, Setting | None],
@@ -97,7 +94,7 @@ def _able(options: Mapping[str, Setting | None]) -> list[str]:
     return able or list(known)
 
 
-def add_retention(engine: Engine) -> None:
+def add_retention(engine: ImportedEngine) -> None:
     """The cache that vLLM gives a model with recurrent layers, unless it is switched off.
 
     It sizes blocks after the recurrent state by itself, whatever is asked for.
@@ -116,7 +113,7 @@ def add_retention(engine: Engine) -> None:
     settings["prefixRetention"] = Setting("prompt-tail", why)
 
 
-def _said(engine: Engine, model: Object | None, line: Served) -> list[_Said]:
+def _said(engine: ImportedEngine, model: Object | None, line: Served) -> list[_Said]:
     """What may say which model it is, best first."""
     said = [_Said("the command line", text) for text in (*line.named[::-1], *line.words[::-1])]
     if model is not None:
@@ -148,7 +145,7 @@ COMMAND_LINES: Final = ("command", "args", "extraArgs")
 
 Options: TypeAlias = Mapping[str, Option]
 Found: TypeAlias = Iterator[tuple[str, Setting | None]]
-"""Engine keys in the order in which the last one wins; None takes back what was set before."""
+"""Engine keys; the last one wins, and None takes back what was set before."""
 
 _KIND_IN_IMAGE: Final = {"vllm": "vllm", "llama": "llamacpp"}
 _DEFAULT_KIND: Final = "llamacpp"
@@ -156,7 +153,7 @@ _DEFAULT_KIND: Final = "llamacpp"
 
 def translate(
     service: Object, objects: Objects, given: Given, slot_labels: dict[str, str] | None
-) -> Engine:
+) -> ImportedEngine:
     """The engine of ``service``.
 
     A member of a pool has one pod, and the labels of the slot are asked where
@@ -164,7 +161,7 @@ def translate(
     """
     spec, model = service.spec, _model(service, objects)
     kind, why = _kind(spec)
-    engine = Engine(service, kind, _replicas(spec, slot_labels is not None))
+    engine = ImportedEngine(service, kind, _replicas(spec, slot_labels is not None))
     engine.settings["kind"] = Setting(kind, why)
     line = Served()
     found = dict(_from_fields(spec, kind))

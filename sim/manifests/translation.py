@@ -1,9 +1,7 @@
-"""Workloads that stand in for the real ones, so that an imported scenario runs at once.
+"""From the texts of manifests to the text of a scenario and the notes on it.
 
-A manifest says nothing about traffic. Each rule gets a little of it, with the
-model and the headers that the rule asks for.
-
-From the texts of manifests to the text of a scenario, and what is to be said about it.
+A manifest says nothing about traffic. Each rule gets a small workload, with the
+model and the headers that the rule asks for, so that the scenario runs at once.
 """
 
 import re
@@ -19,17 +17,17 @@ from sim.core.errors import UserError
 from sim.core.suggest import suggestion
 from sim.hardware import catalog
 from sim.manifests import engines, objects
-from sim.manifests.engines import Engine, Given, Pool
-from sim.manifests.fleet import Fleet, engine_name
+from sim.manifests.engines import Given, ImportedEngine, ImportedPool
+from sim.manifests.fleet import ImportedFleet, engine_name
 from sim.manifests.objects import POOL, SERVICE, Manifest
-from sim.manifests.router import Backend, Router, Rule
+from sim.manifests.router import ImportedBackend, ImportedRouter, ImportedRule
 from sim.manifests.writing import (
-    Block,
     Entry,
+    ImportNotes,
     Note,
     NoteKind,
-    Notes,
     Plain,
+    YamlBlock,
     document,
     model_named,
     scenario_name,
@@ -64,7 +62,7 @@ class StandIn(NamedTuple):
     why: str
 
 
-def workloads(router: Router, engines: AnyMapping[str, Engine]) -> list[StandIn]:
+def workloads(router: ImportedRouter, engines: AnyMapping[str, ImportedEngine]) -> list[StandIn]:
     """One workload per rule, and one for the default route if a request can get there.
 
     ``engines`` by the name of the backend: lengths fit into their contexts.
@@ -86,7 +84,7 @@ def workloads(router: Router, engines: AnyMapping[str, Engine]) -> list[StandIn]
 
 
 def _workload(
-    backends: list[str], router: Router, engines: AnyMapping[str, Engine]
+    backends: list[str], router: ImportedRouter, engines: AnyMapping[str, ImportedEngine]
 ) -> dict[str, Plain]:
     placements = [router.backends[name].placement for name in backends]
     contexts = [engines[name].context_tokens for name in backends]
@@ -168,6 +166,19 @@ class Imported:
     notes: tuple[Note, ...]
 
 
+def importer(
+    texts: Sequence[tuple[str, str]],
+    gpu: str | None = None,
+    models: AnyMapping[str, str] | None = None,
+    assume: bool = False,
+    workload: tuple[str, str] | None = None,
+) -> Imported:
+    """Translate, for ``podsim import``: each text comes after the name of its file."""
+    traffic = None if workload is None else Manifest(*workload)
+    given = Given(gpu, models or {}, assume)
+    return translate([Manifest(*each) for each in texts], given, traffic)
+
+
 def translate(
     manifests: Sequence[Manifest], given: Given | None = None, workload: Manifest | None = None
 ) -> Imported:
@@ -180,13 +191,13 @@ def translate(
     ``UserError`` for a GPU or a model that is not in the catalogue.
     """
     given = _in_the_catalogue(given or Given())
-    notes = Notes()
+    notes = ImportNotes()
     sources = [manifest.source for manifest in manifests]
     taken = [] if workload is None else _taken(workload, notes)
     found = objects.read(manifests, notes, given.assume)
     if not found.complete:  # every reference to a file that cannot be read would be a fault
         notes.refuse(sources)
-    fleet = Fleet(found, given)
+    fleet = ImportedFleet(found, given)
     services = [each.name for each in found.found[SERVICE]]
     for name in given.models:
         if name not in services and not notes.faults:
@@ -212,7 +223,7 @@ def _in_the_catalogue(given: Given) -> Given:
     return Given(gpu, models, given.assume)
 
 
-def _taken(workload: Manifest, notes: Notes) -> list[Entry]:
+def _taken(workload: Manifest, notes: ImportNotes) -> list[Entry]:
     """The blocks of a workload file."""
     root = parse(workload.text, workload.source)
     blocks = entries(root)
@@ -230,15 +241,15 @@ def _taken(workload: Manifest, notes: Notes) -> list[Entry]:
 class _Layout:
     """Writes down a fleet in the order of a scenario."""
 
-    def __init__(self, fleet: Fleet, notes: Notes) -> None:
+    def __init__(self, fleet: ImportedFleet, notes: ImportNotes) -> None:
         self._fleet = fleet
         self._notes = notes
         self._pools = self._pool_blocks()
 
-    def scenario(self, sources: list[str], taken: list[Entry]) -> Block:
+    def scenario(self, sources: list[str], taken: list[Entry]) -> YamlBlock:
         """The whole file; ``taken`` are the blocks of a workload file."""
         traffic = taken or self._stand_ins()
-        block = Block()
+        block = YamlBlock()
         block.remark(
             f"Imported by podsim from {', '.join(sources)}. A comment says which field of a "
             "manifest a value is from, or that it is assumed."
@@ -253,22 +264,22 @@ class _Layout:
         block.entries += [each for each in traffic if each.key not in FIRST]
         return block
 
-    def _engines(self) -> Block:
-        block = Block()
+    def _engines(self) -> YamlBlock:
+        block = YamlBlock()
         for name, backend in self._fleet.router.backends.items():
             origin = backend.service
             why = f"{SERVICE} {origin.name}, {origin.written_at}."
             block.add(engine_name(origin), self._fleet.engines[name].block(), why)
         return block
 
-    def _backends(self) -> Block:
-        block = Block()
+    def _backends(self) -> YamlBlock:
+        block = YamlBlock()
         for name, backend in self._fleet.router.backends.items():
             block.add(name, self._backend(backend))
         return block
 
-    def _backend(self, backend: Backend) -> Block:
-        block = Block()
+    def _backend(self, backend: ImportedBackend) -> YamlBlock:
+        block = YamlBlock()
         block.add("engine", engine_name(backend.service))
         replicas = self._fleet.engines[backend.name].replicas
         if replicas > 1:
@@ -285,8 +296,8 @@ class _Layout:
             block.add("policy", {"kind": "keep-alive"}, why)
         return block
 
-    def _pool_blocks(self) -> Block:
-        block, owners = Block(), dict[str, Pool]()
+    def _pool_blocks(self) -> YamlBlock:
+        block, owners = YamlBlock(), dict[str, ImportedPool]()
         for found in self._fleet.pools:
             manifest = found.manifest
             name = scenario_name(manifest.name)
@@ -299,15 +310,15 @@ class _Layout:
             block.add(name, engines.block(found, called, self._fleet.engines), why)
         return block
 
-    def _router(self) -> Block:
+    def _router(self) -> YamlBlock:
         router = self._fleet.router
-        block = Block()
+        block = YamlBlock()
         block.add("rules", [_rule(rule) for rule in router.rules])
         block.entries += router.settings.entries
         return block
 
     def _stand_ins(self) -> list[Entry]:
-        block = Block()
+        block = YamlBlock()
         for each in workloads(self._fleet.router, self._fleet.engines):
             block.add(each.name, each.workload, each.why)
         why = (
@@ -317,8 +328,8 @@ class _Layout:
         return [Entry("window", WINDOW, "assumed"), Entry("workloads", block, why)]
 
 
-def _rule(rule: Rule) -> Block:
-    block = Block()
+def _rule(rule: ImportedRule) -> YamlBlock:
+    block = YamlBlock()
     block.add("name", rule.name, rule.origin)
     if rule.match:
         block.add("match", rule.match)

@@ -1,8 +1,6 @@
-"""What an import has to say beside the scenario: nothing of a manifest is lost in silence.
+"""The output of an import: the scenario as YAML with comments, and notes on what is not in it.
 
-What people call models and GPUs, and what the catalogue calls them.
-
-YAML as a person writes it: short values in their line, and where each comes from.
+Names of models and GPUs are matched with those of the catalogue.
 """
 
 import json
@@ -48,7 +46,7 @@ class Note:
 
 
 @dataclass
-class Notes:
+class ImportNotes:
     """Collects notes, and the faults that make an import impossible, in any order."""
 
     found: list[Note] = field(default_factory=list)
@@ -188,17 +186,17 @@ class Entry:
     """A key, its value, and why it has this value."""
 
     key: str
-    value: "Plain | Block | list[Block]"
+    value: "Plain | YamlBlock | list[YamlBlock]"
     why: str = ""
 
 
 @dataclass
-class Block:
+class YamlBlock:
     """A mapping with comments."""
 
     entries: list[Entry | Remark] = field(default_factory=list)
 
-    def add(self, key: str, value: "Plain | Block | list[Block]", why: str = "") -> None:
+    def add(self, key: str, value: "Plain | YamlBlock | list[YamlBlock]", why: str = "") -> None:
         """One more key, at the end."""
         self.entries.append(Entry(key, value, why))
 
@@ -212,7 +210,7 @@ class Block:
         return not any(isinstance(each, Entry) for each in self.entries)
 
 
-def document(block: Block) -> str:
+def document(block: YamlBlock) -> str:
     """The text of a whole file; its blocks of several lines stand apart."""
     lines: list[str] = []
     for each in block.entries:
@@ -227,11 +225,11 @@ def _lines(each: Entry | Remark, indent: str) -> list[str]:
     if isinstance(each, Remark):
         return _comment(each.text, indent)
     key, value = _flow(each.key), each.value
-    if isinstance(value, Block):
+    if isinstance(value, YamlBlock):
         head = f"{indent}{key}: {{}}" if value.empty else f"{indent}{key}:"
         below = [line for entry in value.entries for line in _lines(entry, indent + _INDENT)]
         return [*_comment(each.why, indent), head, *below]
-    if isinstance(value, list) and value and all(isinstance(item, Block) for item in value):
+    if isinstance(value, list) and value and all(isinstance(item, YamlBlock) for item in value):
         items = [line for item in value for line in _item(item, indent + _INDENT)]
         return [*_comment(each.why, indent), f"{indent}{key}:", *items]
     line = f"{indent}{key}: {_flow(value)}"
@@ -243,7 +241,7 @@ def _lines(each: Entry | Remark, indent: str) -> list[str]:
     return [commented] if len(commented) <= WIDTH else [*_comment(each.why, indent), line]
 
 
-def _item(block: Block, indent: str) -> list[str]:
+def _item(block: YamlBlock, indent: str) -> list[str]:
     """A mapping in a list: the hyphen stands before its first key."""
     lines = [line for entry in block.entries for line in _lines(entry, indent + _INDENT)]
     first = next(index for index, line in enumerate(lines) if not line.lstrip().startswith("#"))

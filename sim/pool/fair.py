@@ -1,8 +1,6 @@
-"""The settings of a pool of kind ``fair``: what users of LLMKube have asked for beside it.
+"""A model pool of kind ``fair``: priorities and a least residency, as LLMKube's users asked for.
 
-A model pool with priorities and a least residency: another decision, the same activator.
-
-A member of a low priority is starved by those of higher ones unless ``maxWait``
+A member of low priority starves behind higher ones unless ``maxWait``
 bounds that: an attempt that has waited for so long comes before all others.
 """
 
@@ -21,7 +19,7 @@ from sim.hardware.loading import Member
 from sim.pool.decision import Decision
 from sim.pool.observed_state import ObservedState
 from sim.pool.scheduler import PoolScheduler
-from sim.pool.spec import ExclusiveSlot
+from sim.pool.spec import ExclusivePool
 from sim.scenario.pool import Priority
 
 MAX_SERVED: Final = 1_000_000
@@ -37,7 +35,7 @@ class FairMember(Member):
     )
 
 
-class FairPool(ExclusiveSlot):
+class FairPool(ExclusivePool):
     """A model pool whose members have priorities, and a time or a share before they must leave."""
 
     kind: Literal["fair"]

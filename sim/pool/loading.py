@@ -1,7 +1,4 @@
-"""Waiting until nobody is in a member any more.
-
-Loads of members: how long one takes, whether it succeeds, and one that is under way.
-"""
+"""Loads of a member: how long one takes, whether it succeeds, and the drain before it."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -14,7 +11,7 @@ from sim.hardware.loading import Member
 
 
 class Drain:
-    """Calls ``drained`` once the process is idle or gone, at an idle probe; router and pools, 6.
+    """Calls ``drained`` once the process is idle or gone, at an idle probe.
 
     The first probe is at the instant of its making, the next ones every
     ``interval_s`` while somebody is there. With an interval of 0 the end is

@@ -1,7 +1,4 @@
-"""Who waits at a pool, who is in flight, and the rows that say how long they have waited.
-
-What a proxy believes of a pool, and what it counts: all that a decision depends on.
-"""
+"""What the proxy knows of a pool: held and in-flight attempts, the resident member, the swap."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -105,7 +102,7 @@ class Attempts:
 
 
 @dataclass(slots=True, eq=False)
-class Swap:
+class RunningSwap:
     """A swap to ``target``; ``event`` is its row.
 
     ``incumbent`` was resident when it started. One with ``requesters`` is
@@ -135,8 +132,8 @@ class ObservedState(Attempts):
         self.resident: str | None = None
         self.resident_since_s = 0.0
         self.granted = 0  # to the resident, since it is that
-        self.swap: Swap | None = None
-        self.unclaimed: Swap | None = None
+        self.swap: RunningSwap | None = None
+        self.unclaimed: RunningSwap | None = None
         self.swap_ended_s = -inf
 
     @property

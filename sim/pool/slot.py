@@ -43,7 +43,7 @@ class _Change:
         self.phase, self.since_s = phase, now_s
 
 
-class Slot:
+class ExclusiveSlot:
     """One exclusive place; ``ended(ready)`` is called when a change of hands is over.
 
     It is called as an event of its own, never before ``swap_to`` returns, and

@@ -1,4 +1,4 @@
-"""The settings of a pool of kind ``model-pool`` (router and pools, 6).
+"""The settings of a pool of kind ``model-pool``.
 
 The defaults are LLMKube's, where it has such a setting, else what it does without one.
 """
@@ -62,7 +62,7 @@ class Compat(Model):
     )
 
 
-class ExclusiveSlot(Pool):
+class ExclusivePool(Pool):
     """One slot whose members take turns: what kinds of such pools have in common."""
 
     knows_if_idle: ClassVar[bool] = True
@@ -289,7 +289,7 @@ class ExclusiveSlot(Pool):
             yield "wakeOrder", "random means nothing with order fifo; use joining"
 
 
-class ModelPool(ExclusiveSlot):
+class ModelPool(ExclusivePool):
     """One exclusive slot whose members take turns, as LLMKube's ModelPool."""
 
     kind: Literal["model-pool"] = "model-pool"

@@ -1,7 +1,4 @@
-"""When the default comes back: router and pools, 6, "reclaim".
-
-Swaps as the proxy sees them: started, joined, dropped and ended, each with its row.
-"""
+"""Swaps as the proxy sees them, each with its row, and the reclaim of the default member."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +7,8 @@ from random import Random
 
 from sim.core.kernel import BOUNDARY_TOLERANCE_S, Kernel, Order, instant
 from sim.core.ports import PoolEvent, ProcessPort
-from sim.pool.observed_state import ObservedState, Swap
-from sim.pool.slot import Slot
+from sim.pool.observed_state import ObservedState, RunningSwap
+from sim.pool.slot import ExclusiveSlot
 
 
 class ReclaimClock:
@@ -136,9 +133,9 @@ class Swaps:
         kernel: Kernel,
         events: list[PoolEvent],
         belief: ObservedState,
-        slot: Slot,
+        slot: ExclusiveSlot,
         bound: SwapBound,
-        bound_reached: Callable[[Swap], None],
+        bound_reached: Callable[[RunningSwap], None],
     ) -> None:
         self._pool = pool
         self._kernel = kernel
@@ -171,7 +168,7 @@ class Swaps:
             self._slot.abort()
             self._close(swap, "cancelled")
 
-    def end(self, swap: Swap, result: str) -> None:
+    def end(self, swap: RunningSwap, result: str) -> None:
         """``swap`` is over; unless it has come to its end, what is under way for it is aborted."""
         self._slot.abort()
         belief = self._belief
@@ -179,18 +176,18 @@ class Swaps:
         belief.swap_ended_s = self._kernel.now_s
         self._close(swap, result)
 
-    def _check_bound(self, swap: Swap) -> None:
+    def _check_bound(self, swap: RunningSwap) -> None:
         # One that was joined after a restart of the proxy has got a later bound.
         is_due = self._kernel.now_s > swap.bound_s - BOUNDARY_TOLERANCE_S
         if self._belief.swap is swap and is_due:
             self._bound_reached(swap)
 
-    def _begun(self, member: str, incumbent: str | None, cause: str) -> Swap:
+    def _begun(self, member: str, incumbent: str | None, cause: str) -> RunningSwap:
         event = PoolEvent("swap", self._pool, self._kernel.now_s, member, incumbent, cause=cause)
         self._events.append(event)
         self._slot.swap_to(member, event)
-        return Swap(member, incumbent, event)
+        return RunningSwap(member, incumbent, event)
 
-    def _close(self, swap: Swap, result: str) -> None:
+    def _close(self, swap: RunningSwap, result: str) -> None:
         swap.event.end_s = self._kernel.now_s
         swap.event.result = result

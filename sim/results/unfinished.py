@@ -1,5 +1,7 @@
 """Room beside a file or folder where it is written until it is whole."""
 
+import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINVAL
@@ -7,6 +9,25 @@ from pathlib import Path
 from typing import Final
 
 UNFINISHED: Final = ".unfinished-"
+
+
+def unfinished_name() -> str:
+    """Return a name for what is written or removed in a folder; it is no other's."""
+    return f"{UNFINISHED}{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_abandoned(path: Path) -> bool:
+    """Return whether the process of an ``unfinished_name`` was killed before it could tidy up."""
+    number = path.name.removeprefix(UNFINISHED).partition("-")[0]
+    if not path.name.startswith(UNFINISHED) or not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def make_beside(target: Path, make: Callable[[Path], None]) -> Path:

@@ -37,7 +37,7 @@ class RouterSide:
 
     ``quarantine`` says whether a member that fails is avoided as other pods
     are; the statuses are those of two answers that were others before they were
-    mended (router and pools, 6).
+    mended.
     """
 
     quarantine: bool = False

@@ -80,7 +80,7 @@ class Metrics(Model):
 
 
 def _only_one(value: Any) -> Any:
-    """Refuse several replicas with the reason (router and pools, 4 and 6)."""
+    """Refuse several replicas with the reason."""
     if type(value) is not int or value < 2:
         return value
     message = (

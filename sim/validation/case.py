@@ -1,7 +1,4 @@
-"""One line of a validation: what theory says, what the whole stack did, and whether they agree.
-
-One variant of a scenario of theory: its parameters, and what its requests went through.
-"""
+"""A scenario of theory: its parameters, its requests, and a row for each figure compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +25,7 @@ LEVEL: Final = 0.99
 
 
 @dataclass(frozen=True)
-class Row:
+class TheoryRow:
     """A comparison. ``low`` and ``high`` are None where it is about every single request,
     ``predicted`` where theory only orders.
 
@@ -45,16 +42,18 @@ class Row:
     ok: bool
 
 
-def at_most(scenario: str, what: str, predicted: float, worst: float, bound: float) -> Row:
+def at_most(scenario: str, what: str, predicted: float, worst: float, bound: float) -> TheoryRow:
     """The worst of all requests of all seeds is at most ``bound``."""
     ok = bool(worst <= bound)
-    return Row(scenario, what, predicted, float(worst), None, None, f"<= {bound:g}", ok)
+    return TheoryRow(scenario, what, predicted, float(worst), None, None, f"<= {bound:g}", ok)
 
 
-def at_least(scenario: str, what: str, predicted: float | None, worst: float, bound: float) -> Row:
+def at_least(
+    scenario: str, what: str, predicted: float | None, worst: float, bound: float
+) -> TheoryRow:
     """The worst of all requests of all seeds is at least ``bound``."""
     ok = bool(worst >= bound)
-    return Row(scenario, what, predicted, float(worst), None, None, f">= {bound:g}", ok)
+    return TheoryRow(scenario, what, predicted, float(worst), None, None, f">= {bound:g}", ok)
 
 
 def mean(
@@ -64,7 +63,7 @@ def mean(
     measured: Sequence[float],
     precision: float,
     inexact: float = 0.0,
-) -> Row:
+) -> TheoryRow:
     """The t interval over seeds holds the prediction, and is narrow enough to say something.
 
     Its half-width is at most ``precision`` of the prediction. ``inexact`` is
@@ -78,19 +77,23 @@ def mean(
     bound = f"± {precision * 100:g} %"
     if inexact:
         bound += f", off {inexact * 100:g} %"
-    return Row(scenario, what, predicted, interval.mean, interval.low, interval.high, bound, ok)
+    return TheoryRow(
+        scenario, what, predicted, interval.mean, interval.low, interval.high, bound, ok
+    )
 
 
-def negative(scenario: str, what: str, measured: Sequence[float]) -> Row:
+def negative(scenario: str, what: str, measured: Sequence[float]) -> TheoryRow:
     """The t interval over seeds lies below zero."""
     interval = t_interval(measured, LEVEL)
     assert interval.mean is not None and interval.low is not None and interval.high is not None
     ok = interval.high < 0.0
-    return Row(scenario, what, None, interval.mean, interval.low, interval.high, "below 0", ok)
+    return TheoryRow(
+        scenario, what, None, interval.mean, interval.low, interval.high, "below 0", ok
+    )
 
 
 @dataclass(frozen=True)
-class Sample:
+class CaseSample:
     """The requests of one seed that are over, in order of arrival.
 
     ``measured`` are those that arrived in the window. Times in seconds.
@@ -124,14 +127,14 @@ class Sample:
             yield self.pod == code
 
 
-def sample(result: RunResult) -> Sample:
+def sample(result: RunResult) -> CaseSample:
     """The requests of ``result`` that are over."""
     table = result.tables.requests
     end_s = arrow.numbers(table, "end_s")
     over = ~np.isnan(end_s)
     arrival_s = arrow.numbers(table, "arrival_s")[over]
     facts = result.facts
-    return Sample(
+    return CaseSample(
         arrival_s=arrival_s,
         scheduled_s=arrow.numbers(table, "scheduled_s")[over],
         end_s=end_s[over],
@@ -195,7 +198,7 @@ class Case:
         (self._workload,) = scenario.workloads.values()
 
     @cached_property
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[CaseSample, ...]:
         """What the requests of each seed went through."""
         return tuple(sample(run) for run in self.runs)
 

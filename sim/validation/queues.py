@@ -1,8 +1,7 @@
-"""One pod as one queue: pathwise first, request by request, then in the mean.
+"""Scenarios with a textbook answer, each run through the whole stack and compared with it.
 
-Several pods behind a policy, and what a pod's cache keeps.
-
-The scenarios of theory, each run through the whole stack and compared with its theory.
+One pod is one queue, compared request by request first, then in the mean; several pods
+stand behind a policy, and a pod's cache is compared with Che's approximation.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,14 +21,24 @@ from sim.results import arrow
 from sim.results.result import RunResult
 from sim.scenario.load import ScenarioSet, load
 from sim.validation import theory
-from sim.validation.case import Case, Row, Sample, at_least, at_most, mean, moments, need, negative
+from sim.validation.case import (
+    Case,
+    CaseSample,
+    TheoryRow,
+    at_least,
+    at_most,
+    mean,
+    moments,
+    need,
+    negative,
+)
 from sim.validation.theory import UnanswerableError
 
 SAME_S: Final = 1e-9
 """An arrival that is at most this much after the end of a step counts as at it."""
 
 
-def single_server(cases: Mapping[str, Case]) -> Iterator[Row]:
+def single_server(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """M/M/1, M/D/1, M/G/1: a pod that takes one request at a time, all steps of one length."""
     for name, case in cases.items():
         yield against_lindley(case)
@@ -46,7 +55,7 @@ def single_server(cases: Mapping[str, Case]) -> Iterator[Row]:
             yield mean(case.name, "wait, s", predicted_s, waits_s(case), 0.15)
 
 
-def many_servers(cases: Mapping[str, Case]) -> Iterator[Row]:
+def many_servers(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """M/M/c: a pod that takes c requests at a time; whoever comes waits for the end of a step."""
     for case in cases.values():
         late = np.concatenate([_steps_late(case, sample) for sample in case.samples])
@@ -61,7 +70,7 @@ def many_servers(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "wait longer than a step, ratio", share, waited, 0.06)
 
 
-def processor_sharing(cases: Mapping[str, Case]) -> Iterator[Row]:
+def processor_sharing(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """M/G/1-PS: a step lasts as long as there are sequences in it, so all share the pod."""
     for case in cases.values():
         per_token_s = case.step_per_sequence_s
@@ -77,7 +86,7 @@ def processor_sharing(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "time in the system, s", predicted_s, sojourns_s(case), 0.1)
 
 
-def machine_repair(cases: Mapping[str, Case]) -> Iterator[Row]:
+def machine_repair(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """A closed system: clients that think, then queue at a pod that takes one at a time."""
     for case in cases.values():
         yield against_lindley(case)
@@ -94,7 +103,7 @@ def machine_repair(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "time in the system, s", predicted.response_s, sojourns_s(case), 0.06)
 
 
-def state_dependent(cases: Mapping[str, Case]) -> Iterator[Row]:
+def state_dependent(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """The production cost model: a step costs a constant and something for each sequence."""
     for case in cases.values():
         departures_per_s = partial(_departures_per_s, case)
@@ -103,7 +112,7 @@ def state_dependent(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "time in the system, s", predicted_s, sojourns_s(case), 0.1)
 
 
-def against_lindley(case: Case) -> Row:
+def against_lindley(case: Case) -> TheoryRow:
     """Every pod is a queue with one server: the request that is furthest off the recursion."""
     worst_s = 0.0
     for sample in case.samples:
@@ -131,7 +140,7 @@ def _departures_per_s(case: Case, present: int) -> float:
     return batch / (moments(case.requests.output_tokens).mean * step_s)
 
 
-def _steps_late(case: Case, sample: Sample) -> Floats:
+def _steps_late(case: Case, sample: CaseSample) -> Floats:
     services_s = sample.services_s(case.step_s)
     due_s = theory.kiefer_wolfowitz(sample.arrival_s, services_s, case.servers)
     return (sample.end_s - due_s) / case.step_s
@@ -149,7 +158,7 @@ class _Share(NamedTuple):
     most_off_steps: float
 
 
-def _share(sample: Sample, per_token_s: float) -> _Share:
+def _share(sample: CaseSample, per_token_s: float) -> _Share:
     arrival_s, end_s = sample.arrival_s, sample.end_s
     required_s = sample.services_s(per_token_s)
     shared_s = theory.processor_sharing(arrival_s, required_s)
@@ -170,7 +179,7 @@ SLOWER_FIRST: Final = ("random", "round-robin", "power-of-two", "least-loaded")
 """The more a policy knows, the shorter the queues, for exponential services in the mean."""
 
 
-def placement(cases: Mapping[str, Case]) -> Iterator[Row]:
+def placement(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """Policies over equal pods that take one request at a time."""
     need(cases, *SLOWER_FIRST)
     for name, case in cases.items():
@@ -189,7 +198,7 @@ def placement(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield negative(cases[faster].name, what, [fast - slow for fast, slow in pairs])
 
 
-def power_of_two(cases: Mapping[str, Case]) -> Iterator[Row]:
+def power_of_two(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """The better of two random pods, beside the mean field of infinitely many."""
     for case in cases.values():
         yield against_lindley(case)
@@ -199,7 +208,7 @@ def power_of_two(cases: Mapping[str, Case]) -> Iterator[Row]:
         )
 
 
-def prefix_cache(cases: Mapping[str, Case]) -> Iterator[Row]:
+def prefix_cache(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """LRU over blocks that are asked for independently of each other.
 
     Beside the block that it shares, each request has one that nobody asks for
@@ -213,7 +222,7 @@ def prefix_cache(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "hits, ratio", predicted, hits, 0.04, inexact=0.01)
 
 
-def bounded_hashing(cases: Mapping[str, Case]) -> Iterator[Row]:
+def bounded_hashing(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """No pod ever holds more than its bound; without the bound one soon does."""
     need(cases, "bounded", "unbounded")
     percent = cases["bounded"].backend.policy.max_load_percent
@@ -255,7 +264,7 @@ def most_above_bound(run: RunResult, percent: int) -> int:
     return worst
 
 
-Comparison: TypeAlias = Callable[[Mapping[str, Case]], Iterator[Row]]
+Comparison: TypeAlias = Callable[[Mapping[str, Case]], Iterator[TheoryRow]]
 
 COMPARISONS: Final[dict[str, Comparison]] = {
     "single-server": single_server,
@@ -271,7 +280,7 @@ COMPARISONS: Final[dict[str, Comparison]] = {
 """What each scenario of the folder, the file of this name, is compared with."""
 
 
-def validate_theory(folder: Path, jobs: int = 1) -> Iterator[Row]:
+def validate_theory(folder: Path, jobs: int = 1) -> Iterator[TheoryRow]:
     """Run the scenarios of ``folder`` one after the other; the rows of each as soon as it is done.
 
     All of a scenario's variants and seeds, every invariant checked. Raises
@@ -289,7 +298,7 @@ def validate_theory(folder: Path, jobs: int = 1) -> Iterator[Row]:
         yield from compare(COMPARISONS[name], scenarios, jobs)
 
 
-def compare(comparison: Comparison, scenarios: ScenarioSet, jobs: int = 1) -> Iterator[Row]:
+def compare(comparison: Comparison, scenarios: ScenarioSet, jobs: int = 1) -> Iterator[TheoryRow]:
     """The rows of one scenario. Raises ``UserError`` when theory has no answer to it."""
     runs = run_set(scenarios, jobs=jobs, check=True).runs
     try:

@@ -260,7 +260,7 @@ class Script:
     def _shown(self, session: str) -> str:
         """A session as tables have it: those of a file are known by a hash of what was sent.
 
-        A router keeps no more than that of a header either (router and pools, R15).
+        A router keeps no more than that of a header either.
         """
         return f"{xxh3_64_intdigest(session.encode()):016x}" if self._recorded else session
 

@@ -534,8 +534,8 @@ PAST = "the clock would go back"
         ),
         (
             "real-prompt",
-            "the tokens of a prompt must be a whole number from 1; got 100.5 (ingress.py, in _whole, "
-            "called from wayward.py, in send)",
+            "the tokens of a prompt must be a whole number from 1; got 100.5 (ingress.py, "
+            "in _whole, called from wayward.py, in send)",
         ),
         (
             "key-of-text",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sim.comparison import rendering, wording
-from sim.comparison.exact import Cell, ExactComparison, ExactRun, Figure
+from sim.comparison.exact import Cell, ExactComparison, ExactRun, FigureDifference
 from sim.comparison.report import Report, report
 from sim.comparison.sides import Comparison, Side
 from tests.comparison.harness import base, each_seed, side
@@ -50,7 +50,7 @@ def mixed() -> Report:
 def exact(**changes: object) -> Report:
     """One run that is identical and one of which a cell and two figures differ."""
     cell = Cell("requests", 3, "end_s", 1.5, 1.5000000000000002, 10, 12)
-    figures = (Figure("tries", 10, 12), Figure("ttft_s.p99", None, 1.0))
+    figures = (FigureDifference("tries", 10, 12), FigureDifference("ttft_s.p99", None, 1.0))
     runs = (
         ExactRun("ring", 1, "identical"),
         replace(ExactRun("ring", 2, "different", cell, figures), **changes),
@@ -291,7 +291,7 @@ def test_json_holds_all_that_was_judged() -> None:
 
 def test_json_of_a_value_that_is_no_number() -> None:
     """A damaged result, compared to the bit and asked for as JSON, was an internal error."""
-    run = ExactRun("ring", 1, "different", figures=(Figure("ttft_s.p95", 1.0, math.nan),))
+    run = ExactRun("ring", 1, "different", figures=(FigureDifference("ttft_s.p95", 1.0, math.nan),))
     found = Report("base", "new", (ExactComparison("base", "new", "small", (run,)),))
     (shown,) = json.loads(rendering.json_report(found))["comparisons"][0]["runs"]
     assert shown["figures"] == [{"key": "ttft_s.p95", "base": 1.0, "new": "nan"}]

@@ -19,7 +19,7 @@ HERE = Place("m.yaml", 1, 1)
 
 
 def read(words: list[str], known=VLLM) -> dict[str, object]:
-    """Engine keys of a command line."""
+    """ImportedEngine keys of a command line."""
     found = flags([Word(word, HERE) for word in words], known)
     return {
         known[flag.name].key: known[flag.name].read(flag.value)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.core.document import parse
-from sim.manifests.writing import WIDTH, Block, document
+from sim.manifests.writing import WIDTH, YamlBlock, document
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 MISLEADING = st.sampled_from(["yes", "5", "1e5", "0x1", "a: b", "#", "~", "-"])
@@ -24,7 +24,7 @@ VALUES = st.recursive(
 @given(value=VALUES, why=TEXT)
 def test_a_value_reads_as_it_was(value: object, why: str):
     """Text would become a number, or a comment a part of the value."""
-    block, item = Block(), Block()
+    block, item = YamlBlock(), YamlBlock()
     item.remark(why)
     item.add("first", value, why)
     item.add("second", 1)
@@ -36,7 +36,7 @@ def test_a_value_reads_as_it_was(value: object, why: str):
 
 def test_lines_are_short_and_reasons_stand_where_there_is_room():
     """Nobody would like to read it."""
-    block = Block()
+    block = YamlBlock()
     block.add("short", 1, "a reason")
     block.add("long", 2, "a reason of many words " * 8)
     block.add("wide", {f"key{number}": "value" for number in range(12)})

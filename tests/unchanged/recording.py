@@ -25,7 +25,8 @@ VARYING = (
     (re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:]+(\.[0-9]+)?(Z|\+00:00)?"), "<time>"),
     (re.compile(r'"(python|podsim|platform|git|commit|host|version)": "[^"]*"'), r'"\1": "#"'),
     (re.compile(r"\b[0-9.]+ (kB|MB|GB)\b"), "# MB"),
-    (re.compile(r"\b[0-9a-f]{7,40}(-dirty|\+changes)\b"), "<commit>"),
+    (re.compile(r"\b[0-9a-f]{12}\b(-dirty|\+changes)?"), "<commit>"),
+    (re.compile(r'"size_bytes": [0-9]+'), '"size_bytes": #'),
 )
 
 Recorded = dict[str, Any]

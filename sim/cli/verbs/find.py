@@ -103,21 +103,21 @@ def command(
             "others with --set PATH=VALUE, or see all combinations with podsim sweep --grid"
         )
     from sim.cli.findings import as_document, render
-    from sim.sweep.finding import find, ladder
-    from sim.sweep.places import opener
-    from sim.sweep.target import parse
+    from sim.sweep.executors import executor_factory
+    from sim.sweep.search import find
 
     answers = find(
         file,
-        ladder(varied[0], tolerance),
-        [parse(target) for target in dict.fromkeys(targets)],
-        opener(executor, jobs, address),
+        varied[0],
+        list(dict.fromkeys(targets)),
+        tolerance=tolerance,
         variants=variants,
         seeds=chosen_seeds(None, seeds, settings),
         max_seeds=max_seeds,
         settings=settings,
-        root=out,
-        note=lambda text: click.echo(text, err=True),
+        store=out,
+        opened=executor_factory(executor, jobs, address),
+        on_message=lambda text: click.echo(text, err=True),
     )
     click.echo(json.dumps(as_document(answers), indent=2) if as_json else render(answers))
     missing = {answer.status for answer in answers} - {"found"}

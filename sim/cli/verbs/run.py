@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sim.execution.runner import Progress, Runs
     from sim.scenario.load import ScenarioSet
     from sim.timeline.excerpt import Excerpt
-    from sim.timeline.file import Written
+    from sim.timeline.timeline import Written
 
 BEFORE_SWAP_S, AFTER_SWAP_S = 15, 45
 """What is worth seeing around a swap: a minute, mostly of what follows it."""

@@ -129,11 +129,11 @@ def command(
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
     chosen, where = chosen_seeds(seed, seeds, settings), (executor, jobs, address)
     from sim.cli.sweeps import as_document, failures, render
-    from sim.sweep import design as designs
-    from sim.sweep.kept import TABLE
+    from sim.sweep.design import design
+    from sim.sweep.runs import TABLE
     from sim.sweep.table import write
 
-    design = designs.written(
+    points_of = design(
         grid=grid,
         log=log,
         random=random,
@@ -141,7 +141,7 @@ def command(
         seed=sweep_seed,
         settings=settings,
     )
-    found = _carried_out(file, design, variants, chosen, where, retries, out or SWEEPS)
+    found = _swept(file, points_of, variants, chosen, where, retries, out or SWEEPS)
     place = table or found.folder / TABLE
     write(found.columns, place)
     click.echo(json.dumps(as_document(found, place), indent=2) if as_json else render(found, place))
@@ -152,7 +152,7 @@ def command(
         raise click.exceptions.Exit(ExitCode.INVARIANT if is_bug else ExitCode.INTERNAL)
 
 
-def _carried_out(
+def _swept(
     file: Path,
     design: "Design",
     variants: tuple[str, ...],
@@ -163,11 +163,11 @@ def _carried_out(
 ) -> "Sweep":
     """The whole sweep with its progress, and a word about what is kept."""
     from sim.cli.progress import note, progress_bar, progress_lines
-    from sim.sweep.places import opener
-    from sim.sweep.sweep import carry_out, plan
+    from sim.sweep.executors import executor_factory
+    from sim.sweep.sweep import plan, run_sweep
 
     runs_done = 0
-    opened = opener(*place)
+    opened = executor_factory(*place)
     planned = plan(file, design, variants=variants, seeds=seeds)
     for warning in planned.warnings:
         note(f"warning: {warning}")
@@ -180,7 +180,9 @@ def _carried_out(
                 runs_done = report.runs_done
                 draw(report)
 
-            return carry_out(planned, root, opened, retries=retries, note=note, progress=watch)
+            return run_sweep(
+                planned, root, opened, retries=retries, on_message=note, progress=watch
+            )
     except (Exception, KeyboardInterrupt):
         if runs_done:
             note("finished runs are kept; the same command makes the missing ones")
