@@ -12,9 +12,9 @@ from sim.core.errors import Fault, ScenarioError
 from sim.core.registry import Registry
 from sim.core.suggest import suggestion
 from sim.core.textfile import read_text
+from sim.scenario.cross_checks import unused_names
 from sim.scenario.hashing import scenario_hash
 from sim.scenario.inputs import Inputs
-from sim.scenario.references import unused_names
 from sim.scenario.schema import Scenario
 from sim.scenario.validation import Validator
 from sim.scenario.variants import parse_settings, variant_roots

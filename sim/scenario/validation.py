@@ -34,13 +34,12 @@ from sim.core.suggest import meant, suggestion
 from sim.hardware.model_config import INSTEAD, NotExpressed, architecture, is_config, read_config
 from sim.hardware.step_times import step_time
 from sim.scenario.balancing import written_policy
-from sim.scenario.cross_checks import disagreements, endless
+from sim.scenario.cross_checks import disagreements, endless, twice_in_pools, unknown_names
 from sim.scenario.events import Event
 from sim.scenario.hashing import content_hash
 from sim.scenario.inputs import Inputs
 from sim.scenario.lints import lints
 from sim.scenario.reachability import models_served
-from sim.scenario.references import twice_in_pools, unknown_names
 from sim.scenario.routing import Router
 from sim.scenario.schema import Backend, Scenario
 
