@@ -20,10 +20,10 @@ from sim.core.document import (
     at,
     entries,
     fault,
-    from_python,
     path_to,
     place_of,
     placed,
+    read_python,
     with_value,
 )
 from sim.core.errors import Fault, ScenarioError
@@ -200,7 +200,7 @@ class Validator:
                 raise ScenarioError([fault(model_at, (*path, "model"), message)]) from None
         else:
             return engine
-        return with_value(engine, ("model",), from_python(found, source), model_at, model_at)
+        return with_value(engine, ("model",), read_python(found, source, []), model_at, model_at)
 
     def _not_found(self, name: str, error: ScenarioError) -> str:
         return f"{name!r} {error.faults[0].message}; looked in {self._directory}"
