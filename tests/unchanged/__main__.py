@@ -39,7 +39,7 @@ def main() -> int:
 def _difference(name: str, before: Any, now: Any) -> list[str]:
     lines = partial(json.dumps, indent=1, sort_keys=True, ensure_ascii=False)
     both = lines(before).split("\n"), lines(now).split("\n")
-    return [f"== {name}", *list(difflib.unified_diff(*both, lineterm="", n=1))[2:60]]
+    return [f"== {name}", *list(difflib.unified_diff(*both, lineterm="", n=1))[2:40]]
 
 
 if __name__ == "__main__":
