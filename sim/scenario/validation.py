@@ -49,7 +49,7 @@ Value = TypeVar("Value")
 FILE_KEYS: Final = (*(key for key in key_names(Scenario) if key != "variant"), "variants")
 
 SECTIONS: Final = ("engines", "backends", "pools", "workloads")
-_WHO_SERVES: Final = {"router", *SECTIONS}
+_WHO_SERVES: Final = ("router", "engines", "backends", "pools")
 """Blocks that must be valid before a model can be said to be served by nobody."""
 
 DEFAULT_ENGINE: Final = "vllm"
@@ -114,8 +114,7 @@ class Validator:
         parts = scenario.value or _valid_parts(blocks)
         if "window" not in meant(root, FILE_KEYS):
             found.faults += endless(root, parts.workloads)
-        faulty = {each.path.split(".")[0] for each in found.faults}
-        models = () if faulty & _WHO_SERVES else models_served(parts)
+        models = _served(parts, root, found.faults)
         found.faults += [placed(each, root) for each in disagreements(parts, root, models)]
         found.faults += self._in_contents(root, models)
         if not found.faults:
@@ -273,6 +272,15 @@ def _validated(model: type[BaseModel], values: Any, written: Any = None) -> Chec
         return Checked(model.model_validate(values, by_alias=True, by_name=False))
     except ValidationError as error:
         return Checked(None, findings(error, model, values if written is None else written))
+
+
+def _served(parts: Scenario, root: Any, faults: list[Fault]) -> tuple[str, ...]:
+    """The models that requests may ask for; any, which is none, as long as faults hide them."""
+    for each in faults:
+        section, *name = each.path.split(".")[:2]
+        if section in _WHO_SERVES or at(root, section, *name, "direct") is not None:
+            return ()
+    return models_served(parts)
 
 
 def _valid_parts(blocks: dict[str, Any]) -> Scenario:

@@ -105,6 +105,20 @@ def test_what_is_reported_together_is_what_is_reported_alone(chosen: tuple[str, 
     assert faults_with(chosen) == set().union(*(ALONE[slip] for slip in shown))
 
 
+def test_a_model_that_nobody_serves_is_told_beside_faults_of_another_workload(
+    faults: Lines,
+) -> None:
+    """The model would be found wrong after the other workload is mended."""
+    text = GOOD.replace("kvBlocks: 100", "model: qwen, kvBlocks: 100")
+    more = text.split("  load: ")[1]
+    text += f"  other: {more}".replace("{kind", "{model: qwn, kind", 1) + f"  bad: {more}"
+    assert [line.split(": ")[1] for line in faults(text, ["workloads.bad.count=0"])] == [
+        "workloads.other.model",
+        "workloads.bad.count",
+    ]
+    assert len(faults(text, ["workloads.bad.count=0", "workloads.bad.direct=pods"])) == 1
+
+
 def test_what_is_no_yaml_value_hides_no_other_fault(faults: Lines) -> None:
     """A key that stands twice would be mended before anything else is looked at."""
     text = GOOD.replace("name: good", "name: good\nname: better\nslo: {ttft: *t}")
