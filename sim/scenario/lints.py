@@ -96,8 +96,8 @@ def _pools(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for name, pool in scenario.pools.items():
         engines = engines_of(scenario, pool)
         times = {each: swap_times(pool.members[each], engines[each]) for each in engines}
-        for doubt in pool.doubts(times):
-            yield ("pools", name, *doubt.path.split(".")), doubt.message
+        for each in pool.warnings(times):
+            yield ("pools", name, *each.path.split(".")), each.message
 
 
 def _unrouted(scenario: Scenario) -> Iterator[tuple[Path, str]]:

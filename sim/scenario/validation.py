@@ -156,7 +156,7 @@ class Validator:
             faults = faults_of(engine.kv_tokens, lambda: step_time(engine))
             checked.faults += map(_finding, faults)
             if not faults:
-                checked.warnings += map(_finding, engine.doubts())
+                checked.warnings += map(_finding, engine.warnings())
         return checked
 
     def _with_dimensions(self, root: Any) -> tuple[Any, list[Fault]]:
@@ -223,7 +223,7 @@ class Validator:
         checked = self._spec(written, self._registry.workloads)
         if checked.value is None:
             return checked
-        checked.warnings += map(_finding, getattr(checked.value, "doubts", tuple)())
+        checked.warnings += map(_finding, getattr(checked.value, "warnings", tuple)())
         for name in getattr(checked.value, "files", tuple)():
             try:
                 self.file_hashes[name] = content_hash(self._directory / name)
