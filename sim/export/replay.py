@@ -27,7 +27,7 @@ from sim.results.tables import DECLARED
 from sim.scenario.hashing import without_defaults
 from sim.scenario.load import load
 from sim.scenario.schema import Scenario
-from sim.workload.client import ClientSpec
+from sim.workload.clients import ClientSpec
 
 GZIP: Final = ".gz"
 SCENARIO: Final = ".yaml"
@@ -169,7 +169,7 @@ def _workload(spec: ClientSpec, trace: str, name: str | None) -> dict[str, Any]:
         for key, value in without_defaults(spec).items()
         if key in {field.alias for field in ClientSpec.model_fields.values()}
     }
-    agents = spec.agents_total  # type: ignore[attr-defined]
+    agents = spec.agents_total
     return {
         "kind": "trace",
         "file": trace,

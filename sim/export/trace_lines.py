@@ -10,8 +10,8 @@ from sim.core.request import Request
 from sim.export.rerun import Rerun
 from sim.export.waits import Wait, sent_s, waits
 from sim.scenario.reachability import models_served
-from sim.workload.client import ClientSpec
-from sim.workload.trace_file import MAGIC, VERSION, WORKLOADS
+from sim.workload.clients import ClientSpec
+from sim.workload.trace import MAGIC, VERSION, WORKLOADS
 
 Arrivals: TypeAlias = Literal["closed-loop", "fixed"]
 """Whether who waited for others waits for them again, or is sent when it was."""

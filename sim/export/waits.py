@@ -10,8 +10,7 @@ from sim.core.request import Request
 from sim.scenario.schema import Scenario
 from sim.workload.script import ScriptSpec
 from sim.workload.script_rows import in_order
-from sim.workload.trace import TraceSpec
-from sim.workload.trace_file import read_trace
+from sim.workload.trace import TraceSpec, read_trace
 
 SEARCHED: Final = 8
 """Floats on either side of a difference of times; its rounding is one of them off at most."""
@@ -92,7 +91,7 @@ def _thinking(
 ) -> set[tuple[str, int]]:
     """Session and turn of the rows of a script that wait for the row before them."""
     rows = spec.read(directory, models, name)
-    sessions = in_order(rows)[0].sessions
+    sessions = in_order(rows).sessions
     return {
         (f"{name}/{session}", turn)
         for session, indices in sessions.items()
@@ -120,7 +119,7 @@ def _of_trace(requests: Sequence[Request], spec: TraceSpec, directory: Path) -> 
     sent = {numbers[request.session_id, request.turn]: request for request in requests}
     found = {}
     for line in lines:
-        if line.request in sent and line.awaits:
+        if line.request in sent and (line.after or line.behind):
             after = tuple(sent[number] for number in line.after)
             behind = tuple(sent[number] for number in line.behind if number in sent)
             wait = _wait(after, behind, sent[line.request], line.or_cancelled)

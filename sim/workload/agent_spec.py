@@ -19,7 +19,7 @@ from sim.core.fields import (
 )
 from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
-from sim.workload.client import NOTABLE, ClientSpec
+from sim.workload.clients import NOTABLE, ClientSpec
 from sim.workload.distributions import Count, Delay
 
 NESTED: Final = ("sharedPrefix", "compaction")
@@ -231,10 +231,6 @@ class AgentsSpec(ClientSpec):
     def agents_total(self) -> int:
         """Closed-loop agents."""
         return int(self.agents)
-
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads: none beside podsim's own."""
-        return ()
 
 
 def completed(written: dict[str, Any]) -> dict[str, Any]:

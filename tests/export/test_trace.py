@@ -20,7 +20,7 @@ from sim.export.waits import thought
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.scenario.load import load, load_dict, load_text
-from sim.workload.recorded import unpacked
+from sim.workload.files import unpacked
 from tests.export.runs import SCENARIOS, kept, small, stored
 
 SHIPPED = [

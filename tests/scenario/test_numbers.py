@@ -14,8 +14,7 @@ from sim.hardware.loading import Member
 from sim.scenario.load import ScenarioSet
 from sim.scenario.routing import Metrics, ProxySettings
 from sim.scenario.schema import Backend, Slo, Window
-from sim.workload.client import ClientSpec
-from sim.workload.retry import Backoff, Retries
+from sim.workload.clients import Backoff, ClientSpec, RetryPolicy
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
@@ -84,7 +83,7 @@ def paths() -> Iterator[tuple[str, Quantity]]:
         ("window.", Window),
         ("slo.", Slo),
         ("workloads.load.", ClientSpec),
-        ("workloads.load.retry.", Retries),
+        ("workloads.load.retry.", RetryPolicy),
         ("workloads.load.retry.backoff.", Backoff),
     ]
     for kind, family in registries.load().policies.items():
