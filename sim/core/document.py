@@ -13,7 +13,7 @@ shares everything else, so that what was checked once need not be checked again.
 import numbers
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]
 from ruamel.yaml.error import MarkedYAMLError
@@ -59,7 +59,6 @@ _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0
 _BASED: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _MAX_DIGITS: Final = 1000  # no legal number is near; Python refuses to read far longer ones
 
-Read = TypeVar("Read")
 Path: TypeAlias = tuple[str | int, ...]
 
 
@@ -250,21 +249,12 @@ def with_value(root: Any, path: Path, value: Any, key_at: Place, value_at: Place
 # -- Python values ----------------------------------------------------------------------------
 
 
-def from_python(value: Any, source: str) -> Any:
+def read_python(value: Any, source: str, faults: list[Fault]) -> Any:
     """Return a Python value as if it were read from ``source``.
 
-    Mappings need text keys; lists, tuples and NumPy scalars are understood.
-    Raises ``ScenarioError`` for anything else.
+    Mappings need text keys; lists, tuples and NumPy scalars are understood. In the
+    place of anything else, which goes to ``faults``, stands ``UNREAD``.
     """
-    faults: list[Fault] = []
-    found = read_python(value, source, faults)
-    if faults:
-        raise ScenarioError(faults)
-    return found
-
-
-def read_python(value: Any, source: str, faults: list[Fault]) -> Any:
-    """As ``from_python``, which raises the ``faults``: ``UNREAD`` stands in their place."""
     return _from_python(value, Place(source), (), faults)
 
 
@@ -315,47 +305,47 @@ def parse(text: str, source: str) -> Any:
     Raises ``ScenarioError`` with every fault found; a fault of YAML syntax is
     the last one, since nothing can be read behind it.
     """
-    return _read(text, source, _Reader.document)
+    faults: list[Fault] = []
+    found = parse_all(text, source, faults)
+    if faults:
+        raise ScenarioError(faults)
+    return found
 
 
 def parse_all(text: str, source: str, faults: list[Fault]) -> Any:
     """As ``parse``, which raises the ``faults``: ``UNREAD`` stands in their place.
 
-    The value is ``UNREAD`` when there is nothing, or no end, as behind a fault of YAML syntax.
+    All is ``UNREAD`` when there is nothing, or no end, as behind a fault of YAML syntax.
     """
-    reader = _Reader(text, source)
-    found = _document_of(reader, _Reader.document)
-    faults += reader.faults
-    return found
+    return _read(text, source, faults, _Reader.document)
 
 
 def parse_documents(text: str, source: str) -> list[tuple[Any, Place]]:
     """Read every document in ``text`` that holds something, and its place; raises as ``parse``."""
-    return _read(text, source, _Reader.documents)
-
-
-def _read(text: str, source: str, read: "Callable[[_Reader], Read]") -> Read:
-    reader = _Reader(text, source)
-    found = _document_of(reader, read)
-    if reader.faults:
-        raise ScenarioError(reader.faults)
+    faults: list[Fault] = []
+    found: list[tuple[Any, Place]] = _read(text, source, faults, _Reader.documents)
+    if faults:
+        raise ScenarioError(faults)
     return found
 
 
-def _document_of(reader: "_Reader", read: "Callable[[_Reader], Read]") -> Read:
-    """What ``reader`` reads of its text, with its faults; ``UNREAD`` when it cannot go on."""
+def _read(text: str, source: str, faults: list[Fault], read: "Callable[[_Reader], Any]") -> Any:
+    text = text.removeprefix("\ufeff")
     try:
-        return read(reader)
+        return read(_Reader(text.encode("utf-8"), source, faults))
     except MarkedYAMLError as error:
-        reader.faults.append(_syntax_fault(error, reader.text, reader.source))
+        faults.append(_syntax_fault(error, text, source))
     except ReaderError as error:
-        before = reader.text.encode("utf-8")[: error.position].decode("utf-8", errors="ignore")
+        before = text.encode("utf-8")[: error.position].decode("utf-8", errors="ignore")
         message = f"character {error.character:#06x} is not allowed in YAML"
-        reader.faults.append(fault(_end_of(before, reader.source), (), message))
+        faults.append(fault(_end_of(before, source), (), message))
+    except UnicodeEncodeError as error:
+        found = f"character {ord(text[error.start]):#06x}"
+        message = f"{found} is half of a surrogate pair, not text"
+        faults.append(fault(_end_of(text[: error.start], source), (), message))
     except _Stop:
         pass
-    unread: Read = UNREAD
-    return unread
+    return UNREAD
 
 
 class _Stop(Exception):  # noqa: N818 - not an error: the faults are in the reader
@@ -365,11 +355,10 @@ class _Stop(Exception):  # noqa: N818 - not an error: the faults are in the read
 class _Reader:
     """Turns events into values and collects faults on the way."""
 
-    def __init__(self, text: str, source: str) -> None:
-        self.text = text.removeprefix("\ufeff")
-        self.source = source
-        self.faults: list[Fault] = []
-        self._parser = CParser(_encoded(self.text, source))
+    def __init__(self, text: bytes, source: str, faults: list[Fault]) -> None:
+        self._source = source
+        self._faults = faults
+        self._parser = CParser(text)
         # None while the anchored value is still being read; else the value, its place
         # and how many values it stands for.
         self._anchors: dict[str, tuple[Any, Place, int] | None] = {}
@@ -521,28 +510,19 @@ class _Reader:
 
     def _place(self, event: Any) -> Place:
         mark = event.start_mark
-        return Place(self.source, mark.line + 1, mark.column + 1)
+        return Place(self._source, mark.line + 1, mark.column + 1)
 
     def _fault(self, event: Any, message: str) -> None:
-        self.faults.append(fault(self._place(event), tuple(self._path), message))
+        self._faults.append(fault(self._place(event), tuple(self._path), message))
 
     def _refuse(self, event: Any, message: str) -> NoReturn:
-        self.faults.append(fault(self._place(event), tuple(self._path[:4]), message))
+        self._faults.append(fault(self._place(event), tuple(self._path[:4]), message))
         raise _Stop
 
     def _check_tag(self, event: Any, known: tuple[str | None, ...]) -> None:
         if event.tag not in known:
             tag = event.tag.replace(_CORE, "!!")
             self._fault(event, f"unknown tag {tag}; remove it")
-
-
-def _encoded(text: str, source: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        place = _end_of(text[: error.start], source)
-        message = f"character {ord(text[error.start]):#06x} is half of a surrogate pair, not text"
-        raise ScenarioError([fault(place, (), message)]) from None
 
 
 def _syntax_fault(error: MarkedYAMLError, text: str, source: str) -> Fault:

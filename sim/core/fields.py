@@ -6,7 +6,7 @@ needs a unit; a bare number is seconds, bytes, bytes per second or
 tokens.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Self, TypeAlias
 
@@ -28,10 +28,8 @@ from sim.core.units import (
     DURATION_UNITS_S,
     RATE_UNITS_BYTES_PER_S,
     SIZE_UNITS_BYTES,
-    parse_count,
     parse_duration_s,
-    parse_rate_bytes_per_s,
-    parse_size_bytes,
+    parse_with_unit,
 )
 
 MAX_DURATION_S: Final = 366 * 86400.0
@@ -65,11 +63,14 @@ class Model(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """A way to write numbers: the units, and the function that reads them."""
+    """A way to write numbers: the units, and a compound form of several."""
 
-    parse: Callable[[str], float]
     units: Mapping[str, float]
     compound: str = ""  # a further way to write it, as a regular expression
+
+    def parse(self, text: str) -> float:
+        """Read ``text``; raises ``ValueError`` or ``OverflowError`` when it is no such number."""
+        return parse_duration_s(text) if self.compound else parse_with_unit(text, self.units)
 
     @property
     def pattern(self) -> str:
@@ -87,12 +88,10 @@ class Scale:
         return str(number) if isinstance(number, int) else f"{number:g}"
 
 
-DURATION: Final = Scale(
-    parse_duration_s, DURATION_UNITS_S, r"(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?"
-)
-SIZE: Final = Scale(parse_size_bytes, SIZE_UNITS_BYTES)
-RATE: Final = Scale(parse_rate_bytes_per_s, RATE_UNITS_BYTES_PER_S)
-COUNT: Final = Scale(parse_count, COUNT_UNITS)
+DURATION: Final = Scale(DURATION_UNITS_S, r"(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?")
+SIZE: Final = Scale(SIZE_UNITS_BYTES)
+RATE: Final = Scale(RATE_UNITS_BYTES_PER_S)
+COUNT: Final = Scale(COUNT_UNITS)
 
 
 @dataclass(frozen=True)

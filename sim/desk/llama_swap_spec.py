@@ -283,7 +283,7 @@ class LlamaSwapPool(Pool):
             for name, member in self.members.items()
         }
 
-    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+    def warnings(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
         """Loads that the health check ends, unloads that are cut off, limits that do not count."""
         limit_s, kill_s, found = self.health_check_timeout, self.unload_timeout, []
         for name, its in times.items():
@@ -297,7 +297,7 @@ class LlamaSwapPool(Pool):
                 message = f"{kill_s:g} s is shorter than {name}'s unload of {its.unload_s:.4g} s"
                 found.append(("unloadTimeout", f"{message}: it is killed"))
         return [
-            *super().doubts(times),
+            *super().warnings(times),
             *(Fault("pool", 0, 0, path, message) for path, message in found),
         ]
 

@@ -212,7 +212,7 @@ class Vllm(Engine):
         """Tokens of KV that one pod holds, in whole blocks; see ``kv_blocks``."""
         return kv_blocks(self) * self.block_size
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """A maxModelLen of which not one sequence fits: vLLM ends at its start then.
 
         ``check_enough_kv_cache_memory`` of vllm/v1/core/kv_cache_utils.py, which

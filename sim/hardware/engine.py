@@ -242,7 +242,7 @@ class Engine(Model):
         """Bytes of KV per token where the engine says it, not the catalogue for its model."""
         return None
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """What is possible and hardly meant; the path of each is a key of the engine.
 
         Asked for only when ``kv_tokens`` is known.

@@ -192,11 +192,11 @@ class ExclusivePool(Pool):
         """Seconds that a swap may take from its start, draining included."""
         return UNBUDGETED_SWAP_S if self.swap_budget is None else self.swap_budget
 
-    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+    def warnings(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
         """Members whose swaps end at their bound even when nobody has to drain."""
         bound_s = self.swap_bound_s
         bound = f"{bound_s:.4g} s" + (" without one" if self.swap_budget is None else "")
-        found = [*super().doubts(times), *self._means_nothing()]
+        found = [*super().warnings(times), *self._means_nothing()]
         for member, its in times.items():
             unloading = {name: each.unload_s for name, each in times.items() if name != member}
             other = min(unloading, key=lambda name: unloading[name], default=None)

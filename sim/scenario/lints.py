@@ -96,8 +96,8 @@ def _pools(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for name, pool in scenario.pools.items():
         engines = engines_of(scenario, pool)
         times = {each: swap_times(pool.members[each], engines[each]) for each in engines}
-        for doubt in pool.doubts(times):
-            yield ("pools", name, *doubt.path.split(".")), doubt.message
+        for each in pool.warnings(times):
+            yield ("pools", name, *each.path.split(".")), each.message
 
 
 def _unrouted(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -256,28 +256,29 @@ def _unsent_headers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 def _unlooked_at(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Settings that nothing looks at: priorities under fcfs, contexts or IfIdle without a pool."""
     pools = scenario.pools.values()
+    reached = reachable(scenario)
+    engines = [scenario.engines[scenario.backends[name].engine] for name in reached]
     if not any(pool.contexts(engines_of(scenario, pool)) for pool in pools):
-        for name, workload in scenario.workloads.items():
-            rows = getattr(workload, "rows", None) or ()
-            if getattr(workload, "num_ctx", None) or any(row.num_ctx for row in rows):
-                message = "changes nothing: there is no pool of kind ollama"
-                yield ("workloads", name, "numCtx"), message
+        yield from _in_vain(scenario, "num_ctx", "numCtx", "there is no pool of kind ollama")
     others = ("router", "proxy", "maxInstanceFailoverRerouteAttempts")
-    one_each = all(scenario.backends[name].replicas == 1 for name in reachable(scenario))
+    one_each = all(scenario.backends[name].replicas == 1 for name in reached)
     if scenario.router.proxy.max_instance_failover_reroute_attempts and one_each:
         yield others, "changes nothing: no backend has another pod"
-    engines = [scenario.engines[scenario.backends[name].engine] for name in reachable(scenario)]
     if all(getattr(engine, "scheduling_policy", None) != "priority" for engine in engines):
-        for name, workload in scenario.workloads.items():
-            rows = getattr(workload, "rows", None) or ()
-            if getattr(workload, "priority", 0) or any(row.priority for row in rows):
-                message = "changes nothing: no engine has schedulingPolicy: priority"
-                yield ("workloads", name, "priority"), message
+        why = "no engine has schedulingPolicy: priority"
+        yield from _in_vain(scenario, "priority", "priority", why)
     pooled = {member for pool in pools for member in pool.members}
     for index, rule in enumerate(scenario.router.rules):
         if rule.pool_activation == "IfIdle" and not pooled & set(rule.backends):
             message = "changes nothing: none of the rule's backends is a member of a pool"
             yield ("router", "rules", index, "poolActivation"), message
+
+
+def _in_vain(scenario: Scenario, name: str, key: str, why: str) -> Iterator[tuple[Path, str]]:
+    """Workloads that say ``name``, themselves or in a row, where nothing looks at it."""
+    for workload, spec in scenario.workloads.items():
+        if any(getattr(each, name, None) for each in (spec, *(getattr(spec, "rows", None) or ()))):
+            yield ("workloads", workload, key), f"changes nothing: {why}"
 
 
 def _never_answered(scenario: Scenario) -> Iterator[tuple[Path, str]]:

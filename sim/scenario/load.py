@@ -12,18 +12,18 @@ from sim.core.errors import Fault, ScenarioError
 from sim.core.registry import Registry
 from sim.core.suggest import suggestion
 from sim.core.textfile import read_text
+from sim.scenario.cross_checks import unused_names
 from sim.scenario.hashing import scenario_hash
 from sim.scenario.inputs import Inputs
-from sim.scenario.references import unused_names
 from sim.scenario.schema import Scenario
 from sim.scenario.validation import Validator
 from sim.scenario.variants import parse_settings, variant_roots
 
 
-class Doubt(NamedTuple):
-    """A warning: of the ``variants`` that have it, of the file as a whole where there are none.
+class ScenarioWarning(NamedTuple):
+    """A warning about the ``variants`` that have it, about the whole file where there are none.
 
-    One that is about variants ``beside`` each other is told where two of them are run.
+    One about variants ``beside`` each other is shown where two of them are run.
     """
 
     fault: Fault
@@ -31,7 +31,7 @@ class Doubt(NamedTuple):
     beside: bool = False
 
 
-Told = TypeVar("Told", Fault, Doubt)
+Placed = TypeVar("Placed", Fault, ScenarioWarning)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ScenarioSet:
     variants: tuple[Scenario, ...]
     scenario_hash: str
     file_hashes: Mapping[str, str] = field(default_factory=dict)
-    doubts: tuple[Doubt, ...] = ()
+    all_warnings: tuple[ScenarioWarning, ...] = ()
     every_variant: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
 
@@ -65,13 +65,13 @@ class ScenarioSet:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is doubtful about the file and these variants; they read like faults."""
-        told = []
-        for fault, having, beside in self.doubts:
+        shown = []
+        for fault, having, beside in self.all_warnings:
             here = [each.variant for each in self.variants if each.variant in having]
             if not having or len(here) > beside:
                 everywhere = not having or beside or len(here) == len(self.variants)
-                told.append(str(fault if everywhere else _in_variants(fault, here)))
-        return tuple(told)
+                shown.append(str(fault if everywhere else _in_variants(fault, here)))
+        return tuple(shown)
 
     def variant_hash(self, index: int) -> str:
         """The hash of one variant alone, which other variants of the file do not change."""
@@ -165,10 +165,10 @@ def _load(
         scenarios = [found.value for found in checked.values() if found.value is not None]
         if faults or not scenarios:
             raise ScenarioError(_in_order(dict.fromkeys(faults), source, settings))
-        warnings = _having({name: found.warnings for name, found in checked.items()})
-        doubts = [Doubt(*each) for each in warnings.items()]
-        doubts += [Doubt(each) for each in unused_names(roots.values())]
-        doubts += _equal(scenarios, variants, source)
+        having = _having({name: found.warnings for name, found in checked.items()})
+        warnings = [ScenarioWarning(*each) for each in having.items()]
+        warnings += [ScenarioWarning(each) for each in unused_names(roots.values())]
+        warnings += _equal(scenarios, variants, source)
     loaded = ScenarioSet(
         name=scenarios[0].name,
         description=scenarios[0].description,
@@ -178,7 +178,7 @@ def _load(
         variants=tuple(scenarios),
         scenario_hash=scenario_hash(scenarios, validator.file_hashes),
         file_hashes=validator.file_hashes,
-        doubts=tuple(_in_order(doubts, source, settings)),
+        all_warnings=tuple(_in_order(warnings, source, settings)),
         every_variant=tuple(roots),
         settings=tuple(settings),
     )
@@ -202,10 +202,10 @@ def _merged(found: Mapping[str, list[Fault]]) -> list[Fault]:
     ]
 
 
-def _equal(scenarios: Iterable[Scenario], written: Any, source: str) -> list[Doubt]:
+def _equal(scenarios: Iterable[Scenario], written: Any, source: str) -> list[ScenarioWarning]:
     """Variants that are the same but for their names: one result would have several of them."""
     first: list[tuple[str, Scenario]] = []
-    doubts = []
+    found = []
     for scenario in scenarios:
         name, nameless = scenario.variant, scenario.model_copy(update={"variant": ""})
         other = next((each for each, model in first if model == nameless), None)
@@ -214,9 +214,9 @@ def _equal(scenarios: Iterable[Scenario], written: Any, source: str) -> list[Dou
             continue
         place = written.keys_at[name] if name in entries(written) else Place(source)
         message = f"is equal to variant {other}: their results will be the same"
-        told = Fault(place.source, place.line, place.column, f"variants.{name}", message)
-        doubts.append(Doubt(told, (other, name), beside=True))
-    return doubts
+        equal = Fault(place.source, place.line, place.column, f"variants.{name}", message)
+        found.append(ScenarioWarning(equal, (other, name), beside=True))
+    return found
 
 
 def _in_variants(fault: Fault, names: Sequence[str]) -> Fault:
@@ -224,12 +224,12 @@ def _in_variants(fault: Fault, names: Sequence[str]) -> Fault:
     return fault._replace(message=f"{fault.message} ({which})")
 
 
-def _in_order(found: Iterable[Told], source: str, settings: Sequence[str]) -> list[Told]:
+def _in_order(found: Iterable[Placed], source: str, settings: Sequence[str]) -> list[Placed]:
     """Those of the scenario from top to bottom, of the settings as given, of each file it names."""
     given = {f"--set {setting}": index for index, setting in enumerate(settings)}
 
-    def key(told: Told) -> tuple[int, int, str, int, int]:
-        fault = told.fault if isinstance(told, Doubt) else told
+    def key(each: Placed) -> tuple[int, int, str, int, int]:
+        fault = each.fault if isinstance(each, ScenarioWarning) else each
         if fault.source in given:
             return 1, given[fault.source], "", 0, 0
         if fault.source == source:

@@ -93,7 +93,7 @@ class Pool(Model):
         """Tokens of context that each member is loaded with, where requests may ask for others."""
         return {}
 
-    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+    def warnings(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
         """What is possible and hardly meant, given how long each member takes.
 
         The path of each is a key of the pool.

@@ -20,10 +20,10 @@ from sim.core.document import (
     at,
     entries,
     fault,
-    from_python,
     path_to,
     place_of,
     placed,
+    read_python,
     with_value,
 )
 from sim.core.errors import Fault, ScenarioError
@@ -34,13 +34,12 @@ from sim.core.suggest import meant, suggestion
 from sim.hardware.model_config import INSTEAD, NotExpressed, architecture, is_config, read_config
 from sim.hardware.step_times import step_time
 from sim.scenario.balancing import written_policy
-from sim.scenario.cross_checks import disagreements, endless
+from sim.scenario.cross_checks import disagreements, endless, twice_in_pools, unknown_names
 from sim.scenario.events import Event
 from sim.scenario.hashing import content_hash
 from sim.scenario.inputs import Inputs
 from sim.scenario.lints import lints
 from sim.scenario.reachability import models_served
-from sim.scenario.references import twice_in_pools, unknown_names
 from sim.scenario.routing import Router
 from sim.scenario.schema import Backend, Scenario
 
@@ -50,7 +49,7 @@ Value = TypeVar("Value")
 FILE_KEYS: Final = (*(key for key in key_names(Scenario) if key != "variant"), "variants")
 
 SECTIONS: Final = ("engines", "backends", "pools", "workloads")
-_WHO_SERVES: Final = {"router", *SECTIONS}
+_WHO_SERVES: Final = ("router", "engines", "backends", "pools")
 """Blocks that must be valid before a model can be said to be served by nobody."""
 
 DEFAULT_ENGINE: Final = "vllm"
@@ -115,8 +114,7 @@ class Validator:
         parts = scenario.value or _valid_parts(blocks)
         if "window" not in meant(root, FILE_KEYS):
             found.faults += endless(root, parts.workloads)
-        faulty = {each.path.split(".")[0] for each in found.faults}
-        models = () if faulty & _WHO_SERVES else models_served(parts)
+        models = _served(parts, root, found.faults)
         found.faults += [placed(each, root) for each in disagreements(parts, root, models)]
         found.faults += self._in_contents(root, models)
         if not found.faults:
@@ -158,7 +156,7 @@ class Validator:
             faults = faults_of(engine.kv_tokens, lambda: step_time(engine))
             checked.faults += map(_finding, faults)
             if not faults:
-                checked.warnings += map(_finding, engine.doubts())
+                checked.warnings += map(_finding, engine.warnings())
         return checked
 
     def _with_dimensions(self, root: Any) -> tuple[Any, list[Fault]]:
@@ -201,7 +199,7 @@ class Validator:
                 raise ScenarioError([fault(model_at, (*path, "model"), message)]) from None
         else:
             return engine
-        return with_value(engine, ("model",), from_python(found, source), model_at, model_at)
+        return with_value(engine, ("model",), read_python(found, source, []), model_at, model_at)
 
     def _not_found(self, name: str, error: ScenarioError) -> str:
         return f"{name!r} {error.faults[0].message}; looked in {self._directory}"
@@ -225,7 +223,7 @@ class Validator:
         checked = self._spec(written, self._registry.workloads)
         if checked.value is None:
             return checked
-        checked.warnings += map(_finding, getattr(checked.value, "doubts", tuple)())
+        checked.warnings += map(_finding, getattr(checked.value, "warnings", tuple)())
         for name in getattr(checked.value, "files", tuple)():
             try:
                 self.file_hashes[name] = content_hash(self._directory / name)
@@ -274,6 +272,15 @@ def _validated(model: type[BaseModel], values: Any, written: Any = None) -> Chec
         return Checked(model.model_validate(values, by_alias=True, by_name=False))
     except ValidationError as error:
         return Checked(None, findings(error, model, values if written is None else written))
+
+
+def _served(parts: Scenario, root: Any, faults: list[Fault]) -> tuple[str, ...]:
+    """The models that requests may ask for; any, which is none, as long as faults hide them."""
+    for each in faults:
+        section, *name = each.path.split(".")[:2]
+        if section in _WHO_SERVES or at(root, section, *name, "direct") is not None:
+            return ()
+    return models_served(parts)
 
 
 def _valid_parts(blocks: dict[str, Any]) -> Scenario:

@@ -21,9 +21,9 @@ from sim.core.document import (
     dotted,
     entries,
     fault,
-    from_python,
     parse,
     place_of,
+    read_python,
     trace,
     with_value,
 )
@@ -170,7 +170,7 @@ def _value(text: str, place: Place) -> Any:
     if not text.strip():
         return None
     # Lines and columns inside a setting say nothing; its source shows all of it.
-    return from_python(parse(text, place.source), place.source)
+    return read_python(parse(text, place.source), place.source, [])
 
 
 def _changes(root: Any, name: str) -> tuple[list[Change], list[Fault]]:

@@ -61,7 +61,7 @@ def run(
     An axis is a path and its values: a text as on the command line
     (``grid={"backends.qwen.replicas": "4..16..2"}``) or a list (``[4, 8, 16]``,
     items being whatever the scenario may have there). ``seeds`` are those of the
-    scenario when missing. Runs that an earlier call kept below ``store`` are not
+    scenario when missing. Runs that an earlier call stored below ``store`` are not
     made again; the table is written there, too, and ``.failed`` says which runs
     have no result. With ``jobs`` above 1 the runs go to worker processes, so a
     script needs the usual ``if __name__ == "__main__"``; with ``executor="dask"``
@@ -134,7 +134,7 @@ class Plan:
 
 @dataclass(frozen=True, repr=False)
 class Sweep:
-    """A plan and what each of its runs has come to; ``folder`` is where they are kept."""
+    """A plan and what each of its runs has come to; ``folder`` is where they are stored."""
 
     plan: Plan
     outcomes: tuple[Outcome, ...]
@@ -287,12 +287,12 @@ def load_points(
             hashes.append(None)
             for fault in dict.fromkeys(error.faults):
                 faults.setdefault(_of_axis(fault, design, point), []).append(point)
-    told = [_at_points(fault, points, design) for fault, points in _of_whole_axes(faults, design)]
-    told += _written_twice(design, hashes)
+    merged = [_at_points(fault, points, design) for fault, points in _of_whole_axes(faults, design)]
+    merged += _written_twice(design, hashes)
     for option, path in zip(design.options, design.paths):
-        told += of_one_variant(option, path, found[:1])
-    if told:
-        raise ScenarioError(told)
+        merged += of_one_variant(option, path, found[:1])
+    if merged:
+        raise ScenarioError(merged)
     return tuple(found)
 
 

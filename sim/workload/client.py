@@ -86,7 +86,7 @@ class ClientSpec(Model):
         if self.retry is not None and self.retry.on_timeout and self.client_timeout is None:
             yield "retry.onTimeout", "needs clientTimeout: without it no try runs out of time"
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """What is possible and hardly meant; the path of each is a key of the workload."""
         timeout, patience = self.client_timeout, self.patience
         if timeout is None or patience is None or timeout < patience:

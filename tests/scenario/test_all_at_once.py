@@ -105,29 +105,18 @@ def test_what_is_reported_together_is_what_is_reported_alone(chosen: tuple[str, 
     assert faults_with(chosen) == set().union(*(ALONE[slip] for slip in shown))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("kvBlocks: 100", "kvBlock: 100", "engines.small.kvBlock"),
-        ("stepTime: {a: 10}", "steptime: {a: 10}", "engines.small.steptime"),
-        ("kvBlocks: 100", "kvBlocks: many, stateBlocks: 100", "engines.small.kvBlocks"),
-        ("rate: 5", "rate: x", "workloads.load.arrivals.rate"),
-        ("measure: 1m", "measur: 1m", "window.measur"),
-        ("measure: 1m", "measure: *m", "window.measure"),
-        ("engine: small", "engine: *e", "backends.pods.engine"),
-        ("backends: [pods]", "backends: [pods], <<: *t", "router.rules.0"),
-        ("replicas: 2", "replicas: 2\n    engine: big", "backends.pods.engine"),
-        ("replicas: 2", "replicas: !!int many", "backends.pods.replicas"),
-        ("kind: requests", "kind: request", "workloads.load.kind"),
-        ("workloads:", "workload:", "workload"),
-        ("engines:", "engine:", "engine"),
-    ],
-)
-def test_nothing_follows_from_a_fault(faults: Lines, old: str, new: str, said: str) -> None:
-    """One slip would be told as two, and the user look for one that is none."""
-    assert GOOD.count(old) == 1
-    (line,) = faults(GOOD.replace(old, new))
-    assert line.split(": ")[1] in (said, f"{said}.<<")
+def test_a_model_that_nobody_serves_is_told_beside_faults_of_another_workload(
+    faults: Lines,
+) -> None:
+    """The model would be found wrong after the other workload is mended."""
+    text = GOOD.replace("kvBlocks: 100", "model: qwen, kvBlocks: 100")
+    more = text.split("  load: ")[1]
+    text += f"  other: {more}".replace("{kind", "{model: qwn, kind", 1) + f"  bad: {more}"
+    assert [line.split(": ")[1] for line in faults(text, ["workloads.bad.count=0"])] == [
+        "workloads.other.model",
+        "workloads.bad.count",
+    ]
+    assert len(faults(text, ["workloads.bad.count=0", "workloads.bad.direct=pods"])) == 1
 
 
 def test_what_is_no_yaml_value_hides_no_other_fault(faults: Lines) -> None:

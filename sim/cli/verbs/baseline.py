@@ -10,6 +10,7 @@ import click
 from sim.baseline.folders import BASELINES, SCENARIOS, Folders
 from sim.cli import Verb
 from sim.cli.outputs import FORMATS, judged_output
+from sim.cli.running import with_jobs
 
 if TYPE_CHECKING:
     from sim.baseline.baseline import Baseline
@@ -33,12 +34,7 @@ def _shared(function: Command) -> Command:
             help=f"Where the reasons are; {CHANGELOG} when missing.",
         ),
         click.option("--no-changelog", is_flag=True, help="Ask for no reasons."),
-        click.option(
-            "--jobs",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Worker processes; as many as cores when missing.",
-        ),
+        with_jobs("Worker processes; as many as cores when missing."),
         click.option(
             "--baselines",
             type=folder,
@@ -102,8 +98,7 @@ def update(
         click.echo(f"note: {file} has no scenario in {scenarios}; delete it", err=True)
     lines = [] if no_changelog else missing(written, changelog)
     if lines:
-        told = "\n".join(["", f"{changelog} must say why, in lines like these:", *lines])
-        click.echo(told)
+        click.echo("\n".join(["", f"{changelog} must say why, in lines like these:", *lines]))
 
 
 @command.command("check", cls=Verb)

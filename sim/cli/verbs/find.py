@@ -7,7 +7,7 @@ import click
 
 from sim.cli import ExitCode, Verb
 from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
-from sim.cli.places import SWEEPS, where_to_run
+from sim.cli.running import SWEEPS, where_to_run, with_seeds
 
 
 @click.command("find", cls=Verb)
@@ -37,12 +37,7 @@ from sim.cli.places import SWEEPS, where_to_run
     help="How near the answer is to be: 1 for whole numbers, about a hundredth of the range for "
     "others when missing.",
 )
-@click.option(
-    "--seeds",
-    type=click.IntRange(2, MAX_SEEDS),
-    metavar="N",
-    help="Begin with the seeds 1 to N, not the file's; an interval takes two.",
-)
+@with_seeds("Begin with the seeds 1 to N, not the file's; an interval takes two.", least=2)
 @click.option(
     "--max-seeds",
     type=click.IntRange(2, MAX_SEEDS),

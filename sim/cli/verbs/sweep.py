@@ -2,22 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sim.cli import ExitCode, Verb
-from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
+from sim.cli.chosen import chosen_seeds, with_seed, with_settings, with_variants
 from sim.cli.outputs import named
-from sim.cli.places import SWEEPS, where_to_run
-
-if TYPE_CHECKING:
-    from sim.execution.runner import Progress
-    from sim.sweep.design import Design
-    from sim.sweep.sweep import Sweep
+from sim.cli.running import SWEEPS, reported_progress, where_to_run, with_seeds
 
 MAX_POINTS = 100_000
 MAX_RETRIES = 10
+KEPT = "finished runs are kept; the same command makes the missing ones"
 
 
 @click.command("sweep", cls=Verb)
@@ -60,12 +55,7 @@ MAX_RETRIES = 10
     help="Of the random points; the same seed, the same points.",
 )
 @with_seed
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, MAX_SEEDS),
-    metavar="N",
-    help="Run the seeds 1 to N at each point, not the file's.",
-)
+@with_seeds("Run the seeds 1 to N at each point, not the file's.")
 @with_variants
 @with_settings
 @where_to_run
@@ -127,13 +117,16 @@ def command(
     """
     if bool(random) != (points is not None):
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
-    chosen, where = chosen_seeds(seed, seeds, settings), (executor, jobs, address)
+    chosen = chosen_seeds(seed, seeds, settings)
+    from sim.cli.progress import note
     from sim.cli.sweeps import as_document, failures, render
     from sim.sweep.design import design
+    from sim.sweep.executors import executor_factory
     from sim.sweep.runs import TABLE
+    from sim.sweep.sweep import plan, run_sweep
     from sim.sweep.table import write
 
-    points_of = design(
+    made = design(
         grid=grid,
         log=log,
         random=random,
@@ -141,7 +134,14 @@ def command(
         seed=sweep_seed,
         settings=settings,
     )
-    found = _swept(file, points_of, variants, chosen, where, retries, out or SWEEPS)
+    opened = executor_factory(executor, jobs, address)
+    planned = plan(file, made, variants=variants, seeds=chosen)
+    for warning in planned.warnings:
+        note(f"warning: {warning}")
+    with reported_progress(KEPT, lines=True) as report:
+        found = run_sweep(
+            planned, out or SWEEPS, opened, retries=retries, on_message=note, progress=report
+        )
     place = table or found.folder / TABLE
     write(found.columns, place)
     click.echo(json.dumps(as_document(found, place), indent=2) if as_json else render(found, place))
@@ -150,40 +150,3 @@ def command(
     if found.failed:
         is_bug = any(failed.is_bug for _, _, failed in found.failed)
         raise click.exceptions.Exit(ExitCode.INVARIANT if is_bug else ExitCode.INTERNAL)
-
-
-def _swept(
-    file: Path,
-    design: "Design",
-    variants: tuple[str, ...],
-    seeds: tuple[int, ...] | None,
-    place: tuple[str, int | None, str | None],
-    retries: int,
-    root: Path,
-) -> "Sweep":
-    """The whole sweep with its progress, and a word about what is kept."""
-    from sim.cli.progress import note, progress_bar, progress_lines
-    from sim.sweep.executors import executor_factory
-    from sim.sweep.sweep import plan, run_sweep
-
-    runs_done = 0
-    opened = executor_factory(*place)
-    planned = plan(file, design, variants=variants, seeds=seeds)
-    for warning in planned.warnings:
-        note(f"warning: {warning}")
-    try:
-        with progress_bar() as bar:
-            draw = bar or progress_lines()
-
-            def watch(report: "Progress") -> None:
-                nonlocal runs_done
-                runs_done = report.runs_done
-                draw(report)
-
-            return run_sweep(
-                planned, root, opened, retries=retries, on_message=note, progress=watch
-            )
-    except (Exception, KeyboardInterrupt):
-        if runs_done:
-            note("finished runs are kept; the same command makes the missing ones")
-        raise

@@ -166,7 +166,7 @@ class LlamaCpp(Engine):
         """As given; see ``Engine``."""
         return self.kv_per_token
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """A ctxSize that does not fit: llama-server may leave layers or KV on the host."""
         key = self._size_key
         return [] if key is None else memory.overcommitment(self, to_camel(key))
