@@ -97,7 +97,8 @@ def plans(path: Path, excerpt: Excerpt | None, runs: Sequence[tuple[Scenario, in
                 f"the timeline would begin at {shown.start_s:g} s, but the run{variant} ends at "
                 f"{end_s:g} s"
             )
-        target = path if len(runs) == 1 else path_of_run(path, scenario.variant, seed)
+        several = len(runs) > 1 and not path.is_dir()  # a folder is refused under its own name
+        target = path_of_run(path, scenario.variant, seed) if several else path
         check_writable(target)
         planned.append(Plan(target, shown))
     return planned
