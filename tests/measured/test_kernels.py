@@ -9,7 +9,7 @@ import pytest
 from sim.engine.spec import Vllm
 from sim.engine.steptime import StepCost
 from sim.hardware.architecture import Architecture
-from sim.hardware.architecture import ExpertTimes as ExpertLayers
+from sim.hardware.architecture import Experts as ExpertLayers
 from sim.hardware.catalog import models
 from sim.hardware.engine import StepTime
 from sim.validation import kernels
