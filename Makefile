@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 LOCK := .ci/constraints.txt
+export NO_MKDOCS_2_WARNING := 1
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: run test unchanged mutations lock clean
+.PHONY: run test docs unchanged mutations lock clean
 
 # What the ring and the session table do to 384 coding agents, side by side.
 run: .venv/run.stamp
@@ -18,7 +19,13 @@ test: .venv/test.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
+	$(BIN)/mkdocs build --strict --quiet
 	$(BIN)/podsim baseline check
+
+# The manual, to be opened in a browser.
+docs: .venv/test.stamp
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html; with a search: $(BIN)/mkdocs serve"
 
 # Whether every verb, scenario and bad input is answered as recorded, to the byte; "record" renews it.
 unchanged: .venv/test.stamp

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sim import explain, plots, sweep
     from sim.api import compare, run
-    from sim.comparison.verdict import Comparison
+    from sim.comparison.sides import Comparison
     from sim.execution.runner import Runs
     from sim.results.result import RunResult
     from sim.scenario.load import ScenarioSet, load
@@ -56,7 +56,7 @@ def __getattr__(name: str) -> Any:
     if name in ("explain", "plots", "sweep"):
         return import_module(f"sim.{name}")
     homes = {
-        "Comparison": "sim.comparison.verdict",
+        "Comparison": "sim.comparison.sides",
         "RunResult": "sim.results.result",
         "Runs": "sim.execution.runner",
         "Scenario": "sim.scenario.schema",

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from sim.comparison.paired import compare as judge
-from sim.comparison.sides import Side, fresh_side, one_side
-from sim.comparison.verdict import Comparison
+from sim.comparison.sides import Comparison, Side, fresh_side, one_side
 from sim.core.errors import UserError
 from sim.core.suggest import suggestion
 from sim.execution.runner import Runs, run_set

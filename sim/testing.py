@@ -7,7 +7,7 @@ Three lines in a test file, and pytest finds the rest::
     class TestMine(PolicyContract):
         kind = "my-policy"
 
-``Fleet`` and ``Router`` drive a policy by hand, for tests of what it decides.
+``FakeFleet`` and ``FakeRouter`` drive a policy by hand, for tests of what it decides.
 """
 
 import json
@@ -44,7 +44,7 @@ AWAY: Final = (Outcome.SPILL, Outcome.MIGRATED)
 # -- a policy driven by hand ------------------------------------------------------------------
 
 
-class Fleet:
+class FakeFleet:
     """The columns of a ``PodView``; tests write into them, policies only read."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -66,10 +66,10 @@ class Fleet:
         self.polled_s = [now_s] * len(self.names)
 
 
-class Router:
+class FakeRouter:
     """Asks one policy, counts what is in flight and passes on the facts it wants."""
 
-    def __init__(self, policy: Any, fleet: Fleet) -> None:
+    def __init__(self, policy: Any, fleet: FakeFleet) -> None:
         self.policy = policy
         self.fleet = fleet
         self._reasons = known_reasons(policy)
@@ -122,9 +122,9 @@ class Router:
         self.fleet.in_flight[pod] -= 1
 
 
-def pods(count: int, prefix: str = "qwen") -> Fleet:
+def pods(count: int, prefix: str = "qwen") -> FakeFleet:
     """``count`` idle pods that were polled at time 0."""
-    return Fleet([f"{prefix}-{index}" for index in range(count)])
+    return FakeFleet([f"{prefix}-{index}" for index in range(count)])
 
 
 def context(seed: int = 1, backend: str = "qwen") -> PolicyContext:
@@ -132,9 +132,9 @@ def context(seed: int = 1, backend: str = "qwen") -> PolicyContext:
     return PolicyContext("proxy-0", backend, Streams(seed), str(seed))
 
 
-def router(kind: Any, fleet: Fleet, seed: int = 1, **settings: Any) -> Router:
+def router(kind: Any, fleet: FakeFleet, seed: int = 1, **settings: Any) -> FakeRouter:
     """A router whose policy is of the class ``kind``, with these settings of its spec."""
-    return Router(kind(kind.spec_type(**settings), context(seed)), fleet)
+    return FakeRouter(kind(kind.spec_type(**settings), context(seed)), fleet)
 
 
 def request(
@@ -211,7 +211,7 @@ class PolicyContract:
 
     def test_the_view_is_only_read(self) -> None:
         """A policy that writes into the columns breaks off the run."""
-        asked = Router(self.policy(), pods(4))
+        asked = FakeRouter(self.policy(), pods(4))
         frozen = SimpleNamespace(
             names=tuple(asked.fleet.names),
             ready=(True, False, True, True),
@@ -227,7 +227,7 @@ class PolicyContract:
 
     def test_pods_come_and_go(self) -> None:
         """A policy would cling to the pods it started with."""
-        asked = Router(self.policy(), pods(3))
+        asked = FakeRouter(self.policy(), pods(3))
         fleet = asked.fleet
 
         def reached(now_s: float) -> set[int]:
@@ -250,7 +250,7 @@ class PolicyContract:
 
     def test_a_request_without_a_session_has_no_home(self) -> None:
         """Single-shot prompts would be counted as sessions."""
-        asked = Router(self.policy(), pods(4))
+        asked = FakeRouter(self.policy(), pods(4))
         for decision in [asked.decide(None) for _ in range(200)]:
             known = not isinstance(decision, Place) or decision.outcome in ("unkeyed", "placed")
             assert known, f"{decision}: the outcome of a request without a key is unkeyed or placed"
@@ -271,7 +271,7 @@ def shaken(
 ) -> Iterator[Decision]:
     """Decisions of a fresh policy on ``count`` pods that change all the time."""
     chance = random.Random(7)
-    asked = Router(fresh(kind, settings), pods(count))
+    asked = FakeRouter(fresh(kind, settings), pods(count))
     sessions = [None, *keys(30)]
     for step in range(decisions):
         now_s = step * 7.0
@@ -280,7 +280,7 @@ def shaken(
         yield asked.decide(chance.choice(sessions), now_s)
 
 
-def shake(fleet: Fleet, chance: random.Random, now_s: float) -> None:
+def shake(fleet: FakeFleet, chance: random.Random, now_s: float) -> None:
     """Any state that a fleet may be in, with at least one ready pod."""
     for pod in range(len(fleet.names)):
         fleet.ready[pod] = chance.random() < 0.7

@@ -9,10 +9,9 @@ MAX_SEEDS = 10_000
 
 def variants_of_file(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """For the completion of a shell: variants of the scenario file that has been typed."""
+    from sim.core.document import at, entries, parse
     from sim.core.errors import ScenarioError
     from sim.core.textfile import read_text
-    from sim.scenario.nodes import at, entries
-    from sim.scenario.yamltext import parse
 
     # As long as its last option lacks a value, click does not tell arguments apart.
     typed = context.params.get("file") or next(iter(context.args), None)

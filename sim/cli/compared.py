@@ -7,8 +7,7 @@ from sim.cli.stored import named_runs
 
 if TYPE_CHECKING:
     from sim.comparison.report import Report
-    from sim.comparison.sides import Side
-    from sim.comparison.verdict import Verdict
+    from sim.comparison.sides import Side, Verdict
 
 
 def named_sides(name: str) -> "tuple[Side, ...]":
@@ -23,17 +22,17 @@ def named_sides(name: str) -> "tuple[Side, ...]":
 
 def rendered(report: "Report", form: str, everything: bool = False) -> str:
     """The report as ``text``, ``markdown``, ``json`` or ``junit``."""
-    from sim.comparison import document, junit, markdown, text
+    from sim.comparison import rendering
 
     match form:
         case "markdown":
-            return markdown.render(report, everything)
+            return rendering.markdown_report(report, everything)
         case "json":
-            return document.render(report)
+            return rendering.json_report(report)
         case "junit":
-            return junit.render(report)
+            return rendering.junit_report(report)
         case _:
-            return text.render(report, everything)
+            return rendering.text_report(report, everything)
 
 
 def exit_code(verdict: "Verdict", strict: bool = False) -> int:

@@ -8,10 +8,10 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from sim.hardware.engine import Concurrency, Engine
-from sim.hardware.footprint import Footprint, footprint, taken_in_words
 from sim.hardware.gpu import gib
-from sim.hardware.presets import sourced_step_time, weight_dtype
-from sim.hardware.swaptimes import swap_times
+from sim.hardware.loading import swap_times
+from sim.hardware.memory import Footprint, footprint, taken_in_words
+from sim.hardware.step_times import sourced_step_time, weight_dtype
 from sim.scenario.load import ScenarioSet
 from sim.scenario.pool import Pool
 from sim.scenario.routing import Router, Rule

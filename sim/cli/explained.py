@@ -1,12 +1,12 @@
-"""The text that ``podsim explain`` prints, from the documents of ``sim.explain.document``."""
+"""The text that ``podsim explain`` prints, from the documents of ``sim.explain.report``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sim.cli.explained_request import LEAST_S, Document, block, tokens
 from sim.cli.layout import aligned, side_by_side, wrapped
-from sim.explain.document import total
 from sim.explain.kinds import BEFORE, BESIDE, PARTS, QUEUE
+from sim.explain.report import total
 
 SHORT: Final = (
     ("before", BEFORE),

@@ -1,4 +1,4 @@
-"""All that ``podsim explain`` says about one request, from a story of ``sim.explain.document``."""
+"""All that ``podsim explain`` says about one request, from a story of ``sim.explain.report``."""
 
 from typing import Any, Final, TypeAlias
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sim.cli.layout import aligned, wrapped
 from sim.results.survivors import REFUSED, WORTH_SAYING, share
-from sim.sweep.answer import in_words
+from sim.sweep.search_result import in_words
 
 if TYPE_CHECKING:
-    from sim.sweep.answer import Answer, Judged, Trial
+    from sim.sweep.search_result import Answer, Judged, Trial
 
 CENSORED: Final = "late"
 TOO_FEW: Final = "of too few"

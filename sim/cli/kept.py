@@ -77,7 +77,7 @@ def _one_scenario(name: str, stored: "Sequence[StoredRun]") -> None:
 
 def scenario_place(run: "StoredRun") -> Path:
     """The folder of all runs of its scenario, or its own where it has been moved out of that."""
-    from sim.results.places import run_path
+    from sim.results.stored import run_path
 
     place = run_path(run.scenario, run.scenario_hash, run.variant, run.seed)
     in_place = run.path.parts[-len(place.parts) :] == place.parts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sim.cli.kept import scenario_place
 from sim.cli.layout import GAP, aligned
-from sim.results.places import scenario_name
+from sim.results.stored import scenario_name
 
 if TYPE_CHECKING:
     from sim.results.stored import StoredRun

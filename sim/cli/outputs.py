@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from sim.plots.saving import Format
+    from sim.plots.style import Format
 
 FIGURE_FORMATS: Final = ("svg", "png", "pdf")
 

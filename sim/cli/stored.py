@@ -81,7 +81,7 @@ def scenario_folders(scenario: str, root: Path = DEFAULT_STORE) -> list[Path]:
 
     A name that begins like another one is none of its folders.
     """
-    from sim.results.places import HASH_DIGITS
+    from sim.results.stored import HASH_DIGITS
 
     named = re.compile(rf"{re.escape(scenario)}-[0-9a-f]{{{HASH_DIGITS}}}")
     folders = sorted(root.iterdir()) if root.is_dir() else []

@@ -19,7 +19,7 @@ from sim.results.wording import (
 )
 
 if TYPE_CHECKING:
-    from sim.comparison.verdict import Judged
+    from sim.comparison.sides import MetricVerdict
     from sim.results.result import RunResult
 
 LEAST_SEEDS: Final = 2
@@ -188,7 +188,7 @@ def _answers(runs: Runs, ran: Mapping[str, Sequence[int]], rows: Sequence[Row]) 
         )
 
 
-def _changed(judged: "Judged", called: Mapping[str, str]) -> str:
+def _changed(judged: "MetricVerdict", called: Mapping[str, str]) -> str:
     """A figure as the table calls it, if it is there, and how much it changes."""
     from sim.comparison.wording import change
 

@@ -13,7 +13,7 @@ from sim.scenario.events import (
     MAX_LOADS,
     BackendErrors,
     Event,
-    LoadFailure,
+    LoadFailureEvent,
     PodLost,
     ProbeFailure,
     ProxyRestart,
@@ -37,7 +37,7 @@ class FaultInjector:
         self._kernel = kernel
         self._errors: defaultdict[str, list[BackendErrors]] = defaultdict(list)  # under way
         self._waiting: list[Event] = []  # for their time
-        self._to_fail: list[tuple[LoadFailure, int]] = []  # and the loads begun before
+        self._to_fail: list[tuple[LoadFailureEvent, int]] = []  # and the loads begun before
         self._losses: Counter[tuple[str, int]] = Counter()  # that are not over
 
     def schedule(self, events: Iterable[Event]) -> None:
@@ -64,7 +64,7 @@ class FaultInjector:
                 )
         return found
 
-    def _loads(self, event: LoadFailure) -> int:
+    def _loads(self, event: LoadFailureEvent) -> int:
         """Loads of its member that have begun."""
         return self._built.replicas[event.backend][0].life(self._kernel.now_s).loads
 
@@ -79,7 +79,7 @@ class FaultInjector:
                 self._after(event.duration, partial(self._recover, event))
         elif isinstance(event, ProxyRestart):
             self._proxy.restart()
-        elif isinstance(event, LoadFailure):
+        elif isinstance(event, LoadFailureEvent):
             pool = self._upstreams[event.backend].pool
             assert pool is not None
             after_s = inf if event.after is None else event.after

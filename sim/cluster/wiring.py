@@ -15,7 +15,7 @@ from sim.core.registry import Family, Registry
 from sim.core.rng import Streams
 from sim.engine.lifecycle import ReplicaLifecycle
 from sim.engine.pod import FrontedPod
-from sim.hardware.swaptimes import swap_times
+from sim.hardware.loading import swap_times
 from sim.router.budgets import Budgets
 from sim.router.ingress import DirectService, Ingress
 from sim.router.proxy import Proxy
@@ -24,7 +24,7 @@ from sim.router.upstream import Upstream
 from sim.router.views import Policy, PolicyContext
 from sim.scenario.events import PodLost
 from sim.scenario.pool import Pool
-from sim.scenario.reach import direct_backend, engines_of, reachable
+from sim.scenario.reachability import direct_backend, engines_of, reachable
 from sim.scenario.schema import Scenario
 
 PROXY_NAME = "proxy-0"

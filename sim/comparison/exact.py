@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.comparison.pairing import paired
-from sim.comparison.sides import Figures, Side
-from sim.comparison.verdict import SEVERITY, Unpaired, Verdict
+from sim.comparison.sides import SEVERITY, Figures, Side, Unpaired, Verdict
 from sim.results import arrow
 from sim.results.arrow import Integers, Table
 from sim.results.tables import DECLARED, Tables
@@ -34,7 +33,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureDifference:
     """A figure of the summary that differs; ``None`` is null or not there."""
 
     key: str
@@ -54,7 +53,7 @@ class ExactRun:
     seed: int
     verdict: Verdict
     cell: Cell | None = None
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[FigureDifference, ...] = ()
     reason: str = ""
 
 
@@ -126,7 +125,7 @@ def first_difference(base: Tables, new: Tables, ignored: Collection[str] = ()) -
 def _run(variant: str, old: Figures, young: Figures, base: str, new: str) -> ExactRun:
     keys = dict.fromkeys((*old.summary, *young.summary))
     figures = tuple(
-        Figure(key, old.summary.get(key), young.summary.get(key))
+        FigureDifference(key, old.summary.get(key), young.summary.get(key))
         for key in keys
         if key not in old.summary
         or key not in young.summary

@@ -28,16 +28,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sim.comparison.evidence import holm_levels
-from sim.comparison.judging import Question, answered, settled
+from sim.comparison.judging import Question, answered, holm_levels, settled
 from sim.comparison.observed import missing_from, observed
 from sim.comparison.pairing import Pair, called, paired
-from sim.comparison.remarks import Remarks
-from sim.comparison.sides import Side
-from sim.comparison.verdict import Comparison, Judged
+from sim.comparison.sides import Comparison, MetricVerdict, Side
 from sim.results.comparison import NOT_COMPARED, figure_keys
 from sim.results.metrics import metric
 from sim.results.survivors import REFUSED, WORTH_SAYING, left_out, share
+
+
+class Remarks:
+    """Collects figures by variant and reason; a new figure is missing from every variant alike."""
+
+    def __init__(self) -> None:
+        self._figures: dict[tuple[str, str], list[str]] = {}
+
+    def add(self, variant: str, reason: str, key: str) -> None:
+        """That ``key`` is not judged in ``variant``, for this reason."""
+        self._figures.setdefault((reason, variant), []).append(key)
+
+    def told(self, variants: Sequence[str], scenario: str) -> Iterator[str]:
+        """The remarks; ``variants`` are all that were compared, of ``scenario``."""
+        sharing: dict[tuple[str, str], list[str]] = {}
+        for (reason, variant), keys in self._figures.items():
+            sharing.setdefault((reason, ", ".join(keys)), []).append(variant)
+        for (reason, figures), names in sharing.items():
+            everywhere = len(names) == len(variants) > 1
+            who = (
+                "all variants"
+                if everywhere
+                else ", ".join(called(name, scenario) for name in names)
+            )
+            yield f"{who}: {reason}: {figures}"
+
 
 LEVEL: Final = 0.05
 
@@ -51,7 +74,7 @@ def compare(base: Side, new: Side, *, across: bool = False, level: float = LEVEL
     """
     match = paired(base, new, across)
     remarks = Remarks()
-    asked: list[Judged | Question] = []
+    asked: list[MetricVerdict | Question] = []
     for pair in match.pairs:
         asked += _asked(pair, base.label, new.label, remarks)
     runs = [both for pair in match.pairs for both in pair.runs]
@@ -84,7 +107,7 @@ def _unserved(pairs: Sequence[Pair], base: Side, new: Side) -> Iterator[str]:
             )
 
 
-def _asked(pair: Pair, base: str, new: str, remarks: Remarks) -> Iterator[Judged | Question]:
+def _asked(pair: Pair, base: str, new: str, remarks: Remarks) -> Iterator[MetricVerdict | Question]:
     """What is to be judged of two variants, and what already is; ``remarks`` takes the rest."""
     olds, youngs = [old.summary for old, _ in pair.runs], [young.summary for _, young in pair.runs]
     identical = all(old.is_identical(young) for old, young in pair.runs)
@@ -129,7 +152,7 @@ def _is(key: str) -> bool:
     return True
 
 
-def _answers(asked: Sequence[Judged | Question], level: float) -> Iterator[Judged]:
+def _answers(asked: Sequence[MetricVerdict | Question], level: float) -> Iterator[MetricVerdict]:
     """The verdicts, in order; primary and other metrics are held to ``level``, each as a family."""
     levels = [level] * len(asked)
     for primary in (True, False):

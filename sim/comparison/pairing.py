@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from sim.comparison.sides import Figures, Side
-from sim.comparison.verdict import Unpaired
+from sim.comparison.sides import Figures, Side, Unpaired
 
 HASH_DIGITS: Final = 8
 MOST_SETTINGS: Final = 3

@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 from sim.comparison.exact import ExactComparison, compare_exactly
 from sim.comparison.paired import compare
-from sim.comparison.sides import Side
-from sim.comparison.verdict import SEVERITY, Comparison, Verdict
+from sim.comparison.sides import SEVERITY, Comparison, Side, Verdict
 
 One: TypeAlias = Comparison | ExactComparison
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from sim.comparison.exact import Cell, ExactComparison, ExactRun
 from sim.comparison.judging import ONE_SEED, ROUNDING, TWO_ALIKE
 from sim.comparison.pairing import called
-from sim.comparison.verdict import Comparison, Judged, Verdict
+from sim.comparison.sides import Comparison, MetricVerdict, Verdict
 
 SHOWN: Final[dict[Verdict, str]] = {"incomparable": "not comparable"}
 """Verdicts that a reader sees under another name."""
@@ -40,28 +40,28 @@ def amount(value: float | None) -> str:
     return "unknown" if value is None else _digits(value)
 
 
-def change(judged: Judged) -> str:
+def change(judged: MetricVerdict) -> str:
     """The mean change: in percent of the base, or in the metric's unit."""
     if judged.change is None:
         return ""
     return _shown(judged, judged.change) + _measure(judged)
 
 
-def interval(judged: Judged) -> str:
+def interval(judged: MetricVerdict) -> str:
     """The interval of the change, in the same measure; empty when there is none."""
     if judged.low is None or judged.high is None:
         return ""
     return f"[{_shown(judged, judged.low)}, {_shown(judged, judged.high)}]"
 
 
-def margin(judged: Judged) -> str:
+def margin(judged: MetricVerdict) -> str:
     """The difference up to which the metric counts as equal, in the measure of the change."""
     if judged.low is None or judged.margin <= ROUNDING:
         return ""
     return _digits(judged.margin * _scale(judged)) + _measure(judged)
 
 
-def sentence(judged: Judged) -> str:
+def sentence(judged: MetricVerdict) -> str:
     """What became of a metric, by how much, and how sure that is."""
     who = f"{judged.variant}: " if judged.variant else ""
     values = f"{amount(judged.base)} → {amount(judged.new)}"
@@ -72,12 +72,12 @@ def sentence(judged: Judged) -> str:
     return ", ".join(parts) + (f" ({remark(judged)})" if remark(judged) else "")
 
 
-def aside(judged: Judged) -> str:
+def aside(judged: MetricVerdict) -> str:
     """A metric that decides nothing, in a few words."""
     return f"{judged.key} {told(judged.verdict)} {change(judged)}".rstrip()
 
 
-def remark(judged: Judged) -> str:
+def remark(judged: MetricVerdict) -> str:
     """Why a verdict is what it is, and what would decide it; often nothing."""
     if judged.seeds_needed is None:
         return judged.reason
@@ -85,7 +85,7 @@ def remark(judged: Judged) -> str:
     return f"{judged.reason}; {needed}" if judged.reason else needed
 
 
-def worth_a_row(comparison: Comparison, everything: bool = False) -> list[Judged]:
+def worth_a_row(comparison: Comparison, everything: bool = False) -> list[MetricVerdict]:
     """The primary metrics, and below them those others of which there is something to say.
 
     Of identical variants there is not. With ``everything`` all of them. Variant
@@ -112,7 +112,7 @@ def identical_variants(comparison: Comparison) -> list[str]:
     ]
 
 
-def advice(judged: Iterable[Judged]) -> str:
+def advice(judged: Iterable[MetricVerdict]) -> str:
     """What would decide the primary metrics that are inconclusive; empty when nothing is known."""
     unclear = [each for each in judged if each.primary and each.verdict == "inconclusive"]
     if any(each.reason.startswith((ONE_SEED, TWO_ALIKE)) for each in unclear):
@@ -126,13 +126,13 @@ def advice(judged: Iterable[Judged]) -> str:
     )
 
 
-def _all_of(count: int, unclear: Sequence[Judged]) -> str:
+def _all_of(count: int, unclear: Sequence[MetricVerdict]) -> str:
     if count == len(unclear):
         return "what is inconclusive"
     return f"{count} of the {len(unclear)} that are inconclusive"
 
 
-def cells(judged: Judged) -> tuple[str, ...]:
+def cells(judged: MetricVerdict) -> tuple[str, ...]:
     """What a table says of a metric, under ``COLUMNS``."""
     verdict = told(judged.verdict)
     if judged.seeds_needed is not None:
@@ -148,7 +148,7 @@ def cells(judged: Judged) -> tuple[str, ...]:
     )
 
 
-def remarks(judged: Iterable[Judged]) -> list[str]:
+def remarks(judged: Iterable[MetricVerdict]) -> list[str]:
     """Each reason that is given, after the metrics that it is given for.
 
     Those that ``sentence`` is said of have said theirs.
@@ -233,15 +233,15 @@ def _runs(count: int) -> str:
     return f"{count} pair{'s' if count != 1 else ''} of runs"
 
 
-def _scale(judged: Judged) -> float:
+def _scale(judged: MetricVerdict) -> float:
     return 100.0 if judged.relative else 1.0
 
 
-def _measure(judged: Judged) -> str:
+def _measure(judged: MetricVerdict) -> str:
     return " %" if judged.relative else ""
 
 
-def _shown(judged: Judged, difference: float) -> str:
+def _shown(judged: MetricVerdict, difference: float) -> str:
     """A difference in the measure of the change; what rounding may make is none.
 
     No metric has a unit of which so little would be anything.

@@ -27,7 +27,7 @@ def instant(time_s: float) -> float:
 
 
 class Order:
-    """The order of events at one instant (ARCHITECTURE.md, "Time and order").
+    """The order of events at one instant (docs/concepts/time.md).
 
     Events of one order run in the order in which they were asked for.
     """

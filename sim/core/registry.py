@@ -180,6 +180,21 @@ def load() -> Registry:
     return Registry(*(Families(installed.select(group=group)) for group in GROUPS))
 
 
+def plugin(group: str, name: str) -> Any:
+    """Load what is published under ``name`` in a group of entry points beside those of families.
+
+    Raises ``PackageError`` when there is none, or when it cannot be imported.
+    """
+    found = entry_points(group=group, name=name)
+    if not found:
+        raise PackageError(f"no entry point {name!r} in {group}: install podsim again")
+    entry = next(iter(found))
+    try:
+        return entry.load()
+    except ImportError as error:
+        raise _wrong(entry, f"cannot import {entry.value}: {error}") from error
+
+
 def _imported(entry: EntryPoint, *rivals: EntryPoint) -> Family:
     if rivals:
         others = " and ".join(_package(rival) for rival in rivals)

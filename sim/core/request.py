@@ -88,7 +88,7 @@ class RouterError:
 
 
 class Answer:
-    """What the router calls the errors that it answers itself (router and pools, 6)."""
+    """What the router calls the errors that it answers itself."""
 
     POOL_ACTIVATION_TIMEOUT: Final = "pool_activation_timeout"
     POOL_INCUMBENT_BUSY: Final = "pool_incumbent_busy"

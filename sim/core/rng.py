@@ -27,5 +27,5 @@ class Streams:
         return np.random.Generator(np.random.PCG64(digest))
 
     def scalar(self, name: str) -> random.Random:
-        """A generator that is cheap for one draw at a time (policies)."""
+        """A generator that is cheap for one draw at a time."""
         return random.Random(xxhash.xxh3_128_intdigest(f"{self.seed}/{name}".encode()))

@@ -1,7 +1,4 @@
-"""Scheduling policies: who of the waiting goes first, and who of the running is preempted.
-
-Admission to the running set: what a waiting request finds in the cache, and whether it fits.
-"""
+"""Admission of waiting requests: queue order, cache hits, and whether the blocks suffice."""
 
 from bisect import insort
 from collections import deque

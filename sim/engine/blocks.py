@@ -1,9 +1,8 @@
-"""What running requests have computed, in the KV cache: where others can find it.
+"""KV blocks of running requests: what prefill and decode have put into the cache.
 
-A chunk of a prompt is written when it is scheduled. What decoding sequences
-generate is written when somebody may look for it, or when they stop.
-
-PrefillTracker in prefill: what each chunk of one leaves in the cache, in counts and in its step.
+A chunk of a prompt is written when it is scheduled (``PrefillTracker``). Tokens of decoding
+requests are written when another request may look them up, or when they stop
+(``DecodeBlocks``).
 """
 
 from sim.core.content import Node, Segment, path

@@ -1,14 +1,10 @@
-"""What a pod's metrics endpoint says: the state that the last finished step has left.
-
-What a pod tells an observer of its work.
-
-The steps of an engine: what is in flight, whose tokens come of it, and when all is done.
+"""The engine core: what is in flight, which tokens it gives, and when a request has ended.
 
 ``sim.engine.lockstep`` says when steps start and end, the scheduler what they
-compute. With a scheduler that plans ahead the step that starts has been planned
-when the one before it started, and the scheduler already counts it as done
-(``_applied``); the next one is planned now. Otherwise a step is planned when it
-starts, and counts as done when it ends.
+compute. With async scheduling the step that starts was scheduled when the one before it
+started, and the scheduler already counts it as done (``_applied``); the next one is
+scheduled now. Otherwise a step is scheduled when it starts, and counts as done when it ends.
+``Gauges`` are what a metrics endpoint publishes after each step.
 """
 
 from collections.abc import Callable

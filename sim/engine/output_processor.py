@@ -1,7 +1,4 @@
-"""What a pod takes on: limits on lengths and on how much may be there at once.
-
-Who a pod works for: attempts from their submission to their end, and what they are told.
-"""
+"""The front of an engine: limits on what it accepts, and the answers to its requests."""
 
 from collections.abc import Collection
 

@@ -1,9 +1,8 @@
-"""A pod as others see it: the port to the router, to pools and to polls.
+"""A pod: the port that router, pools and metrics polls use, with or without an API server.
 
-``sim.engine.output_processor`` are those who sent it something, and are told what became of it.
-``sim.engine.core`` takes the steps that serve them.
-
-The API server in front of an engine: a request is read and tokenised before it is queued.
+``sim.engine.output_processor`` keeps the requests that the pod has accepted,
+``sim.engine.core`` takes the steps that serve them. ``FrontedPod`` reads and tokenises a
+request before the engine queues it.
 """
 
 from collections.abc import Callable

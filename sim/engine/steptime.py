@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
 
-from sim.hardware.engine import Curve as Points
+from sim.hardware.engine import Curve
 from sim.hardware.engine import StepTime as Coefficients
 
 
@@ -38,7 +38,9 @@ class StepTime:
         self._prefilling_base = coefficients.prefilling.a / 1e3
         self._prefilling_context = coefficients.prefilling.c / 1e8
         self._prefilling_decoder = coefficients.prefilling.f / 1e5
-        self._curve = None if coefficients.computed is None else Curve(coefficients.computed)
+        self._curve = (
+            None if coefficients.computed is None else Interpolation(coefficients.computed)
+        )
         self._pass_tokens = pass_tokens
         self._full_pass_s = self._base
         if pass_tokens is not None and self._curve is not None:
@@ -69,12 +71,12 @@ class StepTime:
         return Span(start_s, first_s, self._context * decoders)
 
 
-class Curve:
+class Interpolation:
     """Straight lines between points; before the first one level, beyond the last one on."""
 
     __slots__ = ("_slopes", "_tokens", "_values_s")
 
-    def __init__(self, points: Points) -> None:
+    def __init__(self, points: Curve) -> None:
         self._tokens = points.tokens
         self._values_s = tuple(ms / 1e3 for ms in points.ms)
         rises = zip(pairwise(self._values_s), pairwise(self._tokens))

@@ -8,7 +8,7 @@ from sim.engine.pod import Pod
 from sim.engine.scheduler import Scheduler
 from sim.engine.spec import Vllm, kv_blocks
 from sim.engine.steptime import StepTime
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 
 
 @family(Vllm)

@@ -2,10 +2,9 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +15,20 @@ from sim.cluster.wiring import foreign_families
 from sim.core.blame import suspects
 from sim.core.errors import InvariantError, PackageError
 from sim.core.ports import PodObserver
-from sim.execution.workers import run_all
+from sim.execution.parallel import run_all
 from sim.invariants import check_all, check_cheap
 from sim.results import arrow
 from sim.results.comparison import compare_variants
 from sim.results.freeze import freeze
 from sim.results.result import RunResult
-from sim.results.store import Origin, write
+from sim.results.store import Origin, made, put, scenario_folder, scratch, write_folder
+from sim.results.stored import run_path
 from sim.scenario.load import ScenarioSet
 from sim.scenario.schema import Scenario
 from sim.timeline.excerpt import Excerpt, StepLog
-from sim.timeline.file import Written
-from sim.timeline.file import write as write_timeline
-from sim.timeline.plan import Plan, plans
+from sim.timeline.timeline import Plan, Timeline, Written, plans
 from sim.timeline.timeline import timeline as drawn
+from sim.timeline.timeline import write as write_timeline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +45,21 @@ class Progress:
     runs_total: int
     simulated_s: float
     planned_s: float | None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def _table_of_all(table: str) -> property:
+    def stacked(runs: "Runs") -> "pd.DataFrame":
+        frame = runs._stacked(table)
+        rows = [getattr(run.tables, table).num_rows for run in runs.runs]
+        frame.insert(0, "variant", np.repeat([run.variant for run in runs.runs], rows))
+        frame.insert(1, "seed", np.repeat([run.seed for run in runs.runs], rows))
+        return frame
+
+    stacked.__doc__ = f"The {table} tables of all runs, each row with its variant and seed."
+    return property(stacked)
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,37 +91,11 @@ class Runs:
         """The requests tables of all runs, one below the other."""
         return self._stacked("requests")
 
-    @property
-    def placements(self) -> "pd.DataFrame":
-        """The placements tables of all runs, each row with its variant and seed."""
-        return self._told_apart("placements")
-
-    @property
-    def pods(self) -> "pd.DataFrame":
-        """The pods tables of all runs, each row with its variant and seed."""
-        return self._told_apart("pods")
-
-    @property
-    def failed_attempts(self) -> "pd.DataFrame":
-        """The failed_attempts tables of all runs, each row with its variant and seed."""
-        return self._told_apart("failed_attempts")
-
-    @property
-    def retries(self) -> "pd.DataFrame":
-        """The retries tables of all runs, each row with its variant and seed."""
-        return self._told_apart("retries")
-
-    @property
-    def pools(self) -> "pd.DataFrame":
-        """The pools tables of all runs, each row with its variant and seed."""
-        return self._told_apart("pools")
-
-    def _told_apart(self, table: str) -> "pd.DataFrame":
-        frame = self._stacked(table)
-        rows = [getattr(run.tables, table).num_rows for run in self.runs]
-        frame.insert(0, "variant", np.repeat([run.variant for run in self.runs], rows))
-        frame.insert(1, "seed", np.repeat([run.seed for run in self.runs], rows))
-        return frame
+    placements = _table_of_all("placements")
+    pods = _table_of_all("pods")
+    failed_attempts = _table_of_all("failed_attempts")
+    retries = _table_of_all("retries")
+    pools = _table_of_all("pools")
 
     def _stacked(self, table: str) -> "pd.DataFrame":
         tables = [getattr(run.tables, table) for run in self.runs]
@@ -121,7 +109,7 @@ def run_set(
     jobs: int = 1,
     check: bool = False,
     store: Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: OnProgress | None = None,
     keep_tables: bool = True,
     timeline: Path | None = None,
     excerpt: Excerpt | None = None,
@@ -130,25 +118,48 @@ def run_set(
     """Simulate every variant under every seed; results and order do not depend on ``jobs``.
 
     A finished run is stored at once, so an interruption loses only the runs
-    in flight. ``check`` verifies every invariant, not only the cheap ones, and
-    with families of other packages that a second run comes to the same.
-    Without ``keep_tables`` the results come back with empty tables.
+    in flight; a run whose process was killed is made once more. ``check`` verifies every
+    invariant, not only the cheap ones, and with families of other packages that a second run comes
+    to the same. Without ``keep_tables`` the results come back with empty tables.
     ``timeline`` is the file for the timeline of ``excerpt``, see
-    ``sim.timeline.plan``; it is refused before anything runs. ``provenance``
-    is kept with every stored run.
+    ``sim.timeline.timeline``; it is refused before anything runs. ``provenance``
+    is stored with every run.
     """
-    tasks = [
-        _Task(scenarios, index, seed, check, store, keep_tables, provenance)
-        for index in range(len(scenarios.variants))
-        for seed in (scenarios.seeds if seeds is None else seeds)
-    ]
-    if timeline is not None:
-        planned = plans(timeline, excerpt, [(task.scenario, task.seed) for task in tasks])
-        tasks = [replace(task, plan=plan) for task, plan in zip(tasks, planned)]
-    workers = min(jobs, len(tasks))
-    ended = _run_here(tasks, progress) if workers <= 1 else _run_apart(tasks, workers, progress)
-    timelines = (run.timeline for run in ended if run.timeline is not None)
-    return Runs(scenarios, tuple(run.result for run in ended), tuple(timelines))
+    chosen = scenarios.seeds if seeds is None else seeds
+    with ExitStack() as stack:
+        room = None
+        if store is not None:
+            place = scenario_folder(store, scenarios.name, scenarios.scenario_hash)
+            stack.enter_context(made(place))
+            room = stack.enter_context(scratch(place))
+        tasks = [
+            RunTask(scenarios, index, seed, check, store, room, keep_tables, provenance)
+            for index in range(len(scenarios.variants))
+            for seed in chosen
+        ]
+        if timeline is not None:
+            planned = plans(timeline, excerpt, [(task.scenario, task.seed) for task in tasks])
+            tasks = [replace(task, plan=plan) for task, plan in zip(tasks, planned)]
+        return _run_tasks(scenarios, tasks, jobs, progress)
+
+
+def _run_tasks(
+    scenarios: ScenarioSet, tasks: Sequence["RunTask"], jobs: int, progress: OnProgress | None
+) -> Runs:
+    tally = Tally([task.planned_s for task in tasks], progress)
+    timelines: dict[int, Written] = {}
+
+    def on_done(index: int, ended: _Ended) -> None:
+        task = tasks[index]
+        if ended.finished is not None:
+            put(ended.finished, task.target)
+        if ended.timeline is not None and task.plan is not None:
+            timelines[index] = write_timeline(ended.timeline, task.plan.path)
+        tally.end(index, ended.result.facts.end_s)
+
+    ended = run_all([task.run for task in tasks], jobs, on_done, tally.tick)
+    results = tuple(each.result for each in ended)
+    return Runs(scenarios, results, tuple(timelines[index] for index in sorted(timelines)))
 
 
 def run_one(
@@ -171,31 +182,78 @@ def run_one(
 
 @dataclass(frozen=True)
 class _Ended:
-    """What a run of a set has come to."""
+    """What a run of a set has come to; ``finished`` is the folder that it is stored in so far."""
 
     result: RunResult
-    timeline: Written | None
+    timeline: Timeline | None
+    finished: Path | None
 
 
 @dataclass(frozen=True)
-class _Task:
-    """One run of a set, small enough to be sent to a worker process."""
+class RunTask:
+    """One run of a set, small enough to be sent to a worker process.
+
+    The process only writes into ``room``, if the run is to be stored: it may be killed.
+    """
 
     scenarios: ScenarioSet
     index: int
     seed: int
     check: bool
     store: Path | None
+    room: Path | None
     keep_tables: bool
     provenance: Mapping[str, Any] | None
     plan: Plan | None = None
 
     @property
     def scenario(self) -> Scenario:
+        """The variant that is run."""
         return self.scenarios.variants[self.index]
 
     @property
-    def origin(self) -> Origin:
+    def target(self) -> Path:
+        """Where the run is stored in the end."""
+        name, hashed = self.scenarios.name, self.scenarios.scenario_hash
+        return Path(self.store or "", run_path(name, hashed, self.scenario.variant, self.seed))
+
+    @property
+    def planned_s(self) -> float | None:
+        """Seconds to be simulated; None for a run to the end of its workload."""
+        return planned_s(self.scenario)
+
+    def run(self, on_tick: Callable[[float], None]) -> _Ended:
+        """Simulate, check, write."""
+        log = None if self.plan is None else StepLog(self.plan.excerpt)
+        result = run_one(self.scenario, self.seed, self.scenarios.directory, on_tick, log)
+        self._verify(result)
+        finished = timeline = None
+        if self.room is not None:
+            finished = write_folder(result, self.room, self.target, self._origin())
+        if self.plan is not None and log is not None:
+            timeline = drawn(result, log)
+        if not self.keep_tables:
+            result = replace(result, tables=result.tables.emptied())
+        return _Ended(result, timeline, finished)
+
+    def _verify(self, result: RunResult) -> None:
+        """Raise ``InvariantError`` for a broken rule, ``PackageError`` for a run that differs."""
+        foreign = foreign_families(self.scenario)
+        named = (result.facts.scenario, result.variant, f"seed {result.seed}")
+        where = " ".join(filter(None, named))
+        if violations := check_all(result) if self.check else check_cheap(result):
+            lines = "\n".join(f"{where}: {text}" for text in violations)
+            raise InvariantError(lines + suspects(foreign))
+        if self.check and foreign:
+            again = run_one(self.scenario, self.seed, self.scenarios.directory)
+            if again.digest != result.digest:
+                raise PackageError(
+                    f"{where}: a second run came to other results, so one of these is not "
+                    "deterministic: draw from the streams of its context, and let no clock, set or "
+                    f"hash() decide: {', '.join(map(str, foreign))}"
+                )
+
+    def _origin(self) -> Origin:
         return Origin(
             scenario_hash=self.scenarios.scenario_hash,
             scenario=self.scenario.model_dump(mode="json", by_alias=True),
@@ -206,84 +264,42 @@ class _Task:
             provenance=self.provenance,
         )
 
-    @property
-    def horizon_s(self) -> float | None:
-        window = self.scenario.window
-        return None if window.measure is None else window.warmup + window.measure
 
-    def run(self, on_tick: Callable[[float], None]) -> _Ended:
-        log = None if self.plan is None else StepLog(self.plan.excerpt)
-        result = run_one(self.scenario, self.seed, self.scenarios.directory, on_tick, log)
-        violations = check_all(result) if self.check else check_cheap(result)
-        named = (result.facts.scenario, result.variant, f"seed {result.seed}")
-        where = " ".join(filter(None, named))
-        if violations:
-            told = "\n".join(f"{where}: {text}" for text in violations)
-            raise InvariantError(told + suspects(foreign_families(self.scenario)))
-        if self.check and (foreign := foreign_families(self.scenario)):
-            again = run_one(self.scenario, self.seed, self.scenarios.directory)
-            if again.digest != result.digest:
-                raise PackageError(
-                    f"{where}: a second run came to other results, so one of these is not "
-                    "deterministic: draw from the streams of its context, and let no clock, set or "
-                    f"hash() decide: {', '.join(map(str, foreign))}"
-                )
-        if self.store is not None:
-            write(result, self.store, self.origin)
-        written = None
-        if self.plan is not None and log is not None:
-            written = write_timeline(drawn(result, log), self.plan.path)
-        return _Ended(result if self.keep_tables else _without_rows(result), written)
+def planned_s(scenario: Scenario) -> float | None:
+    """Seconds to be simulated; None for a run to the end of its workload."""
+    window = scenario.window
+    return None if window.measure is None else window.warmup + window.measure
 
 
-def _without_rows(result: RunResult) -> RunResult:
-    return replace(result, tables=result.tables.emptied())
+class Tally:
+    """Adds up how far each of some runs has come, and reports it."""
 
-
-class _Tally:
-    """Adds up how far each run of a set has come, and tells ``progress``."""
-
-    def __init__(self, tasks: list[_Task], progress: Callable[[Progress], None] | None) -> None:
-        self._ends_s = [task.horizon_s for task in tasks]
-        planned_s = [end_s for end_s in self._ends_s if end_s is not None]
-        self._planned_s = sum(planned_s) if len(planned_s) == len(tasks) else None
-        self._now_s = [0.0] * len(tasks)
+    def __init__(self, ends_s: Sequence[float | None], progress: OnProgress | None) -> None:
+        self._ends_s = ends_s
+        planned = [end_s for end_s in ends_s if end_s is not None]
+        self._planned_s = sum(planned) if len(planned) == len(ends_s) else None
+        self._now_s = [0.0] * len(ends_s)
         self._done = 0
         self._progress = progress
 
     def tick(self, index: int, now_s: float) -> None:
-        """The run with this index stands at ``now_s``; what drains after its end counts no more."""
+        """Note that the run with this index is at ``now_s``; draining after its end is left out."""
         end_s = self._ends_s[index]
         self._now_s[index] = now_s if end_s is None else min(now_s, end_s)
-        self._tell()
+        self.report()
 
-    def done(self, index: int, ended: _Ended) -> None:
-        """The run with this index has ended."""
-        end_s = self._ends_s[index]
-        self._now_s[index] = ended.result.facts.end_s if end_s is None else end_s
+    def end(self, index: int, end_s: float) -> None:
+        """Note that the run with this index has ended, at ``end_s`` if that was not planned."""
+        planned_s = self._ends_s[index]
+        self._now_s[index] = end_s if planned_s is None else planned_s
         self._done += 1
-        self._tell()
+        self.report()
 
-    def _tell(self) -> None:
+    def report(self) -> None:
+        """Report how far all of them are."""
         if self._progress is not None:
             total = len(self._now_s)
             self._progress(Progress(self._done, total, sum(self._now_s), self._planned_s))
-
-
-def _run_here(tasks: list[_Task], progress: Callable[[Progress], None] | None) -> list[_Ended]:
-    tally = _Tally(tasks, progress)
-    results = []
-    for index, task in enumerate(tasks):
-        results.append(task.run(partial(tally.tick, index)))
-        tally.done(index, results[index])
-    return results
-
-
-def _run_apart(
-    tasks: list[_Task], workers: int, progress: Callable[[Progress], None] | None
-) -> list[_Ended]:
-    tally = _Tally(tasks, progress)
-    return run_all([task.run for task in tasks], workers, tally.tick, tally.done)
 
 
 @contextmanager

@@ -8,8 +8,7 @@ import numpy as np
 
 from sim.core.errors import UserError
 from sim.execution.repetition import Recipe
-from sim.explain.explanation import Explanation, explained, known, slowest
-from sim.explain.rerun import RepeatError, made_like
+from sim.explain.explanation import Explanation, RepeatError, explained, known, made_like, slowest
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun, stored_runs

@@ -9,14 +9,23 @@ from typing import Any, Final
 import numpy as np
 
 from sim.core.stats import Floats
+from sim.explain.instrumentation import RequestTrace, Watch
 from sim.explain.kinds import NAMES
-from sim.explain.rerun import Repetition
-from sim.explain.watch import Course
 from sim.results import arrow
 from sim.results.result import RunResult
 
+
+@dataclass(frozen=True)
+class Repetition:
+    """A run that was watched. ``sent_s`` is when the last try of each request was sent."""
+
+    result: RunResult
+    watch: Watch
+    sent_s: list[float]
+
+
 QUEUED: Final = ("queue_places_s", "queue_tokens_s", "queue_kv_s")
-"""The parts that ``Course.waited_s`` tells apart."""
+"""The parts that ``RequestTrace.waited_s`` tells apart."""
 
 COLUMNS: Final = (
     *("request_id", "tries", "arrival_s", "dispatch_s", "scheduled_s", "first_token_s", "end_s"),
@@ -25,7 +34,7 @@ ROUNDING_S: Final = 1e-9
 """What sums of floats may miss."""
 
 
-class State:
+class TraceState:
     """How far a request without a first token has come."""
 
     SERVED = "served"
@@ -103,25 +112,25 @@ def _end_s(row: dict[str, Any], result: RunResult) -> float:
     return float(next(known, result.facts.end_s))
 
 
-def _divide(split: Split, row: dict[str, Any], tries: "_Tries", course: Course | None) -> str:
+def _divide(split: Split, row: dict[str, Any], tries: "_Tries", course: RequestTrace | None) -> str:
     """Fill in the parts of one request; returns its state."""
     arrival_s = split.at_s
     sent_s, earlier_s, failed_s = tries.of(row)
     split.until("backoff_s", sent_s)
     split.move("backoff_s", "earlier_tries_s", earlier_s)
     if sent_s == inf:
-        return State.BACKOFF
+        return TraceState.BACKOFF
     split.until("failed_backends_s", failed_s)
     if not _is_sent(row, max(arrival_s, sent_s, failed_s), course):
         split.until("hold_s", inf)
-        return State.HELD
+        return TraceState.HELD
     split.until("hold_s", row["dispatch_s"])
     if course is None:
         return _by_columns(split, row)
     return _on_pod(split, row, course)
 
 
-def _is_sent(row: dict[str, Any], since_s: float, course: Course | None) -> bool:
+def _is_sent(row: dict[str, Any], since_s: float, course: RequestTrace | None) -> bool:
     """Whether its last attempt is one since then, and not over while the request goes on."""
     if row["first_token_s"] is not None:
         return True
@@ -137,11 +146,11 @@ def _by_columns(split: Split, row: dict[str, Any]) -> str:
     split.until("queue_unsplit_s", inf if scheduled_s is None else scheduled_s)
     split.until("service_unsplit_s", inf)
     if row["first_token_s"] is not None:
-        return State.SERVED
-    return State.QUEUED if scheduled_s is None else State.COMPUTED
+        return TraceState.SERVED
+    return TraceState.QUEUED if scheduled_s is None else TraceState.COMPUTED
 
 
-def _on_pod(split: Split, row: dict[str, Any], course: Course) -> str:
+def _on_pod(split: Split, row: dict[str, Any], course: RequestTrace) -> str:
     """From the dispatch to the first token, as the pod was watched."""
     split.until("front_end_s", course.ready_s)
     if course.boundary_s is not None:
@@ -149,7 +158,7 @@ def _on_pod(split: Split, row: dict[str, Any], course: Course) -> str:
     scheduled_s = row["scheduled_s"]
     if scheduled_s is None:
         split.until("queue_unsplit_s", inf)
-        return State.QUEUED
+        return TraceState.QUEUED
     split.until("queue_unsplit_s", scheduled_s)
     for name, waited_s in zip(QUEUED, course.waited_s):
         split.move("queue_unsplit_s", name, waited_s)
@@ -163,7 +172,7 @@ def _on_pod(split: Split, row: dict[str, Any], course: Course) -> str:
     split.until("preempted_s", course.restart_s)
     served_s = split.until("service_unsplit_s", inf)
     if row["first_token_s"] is None:
-        return State.COMPUTED
+        return TraceState.COMPUTED
     idle_s = served_s - course.stepped_s
     split.move("service_unsplit_s", "no_share_s", idle_s if idle_s > ROUNDING_S else 0.0)
     if course.priced and course.first_s is not None:
@@ -171,7 +180,7 @@ def _on_pod(split: Split, row: dict[str, Any], course: Course) -> str:
         split.move("service_unsplit_s", "other_prefills_s", course.others_s)
         split.move("service_unsplit_s", "other_ranks_s", course.ranks_s)
         split.move("service_unsplit_s", "prefill_s", inf)
-    return State.SERVED
+    return TraceState.SERVED
 
 
 class _Tries:

@@ -1,24 +1,81 @@
-"""One run explained: the parts of all its requests, and everything about some of them."""
+"""One run explained: it is simulated again under instrumentation, and its times are divided.
 
-from collections.abc import Callable, Iterable
+A run is a pure function of scenario and seed, so the repetition is the run, which its
+digest shows. Where it cannot be had (a file of the scenario is gone, another version of
+podsim made the run) only the tables are divided, and the reason is given.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sim.core.errors import UserError
+from sim.cluster.cluster import Cluster
+from sim.core.errors import InvariantError, ScenarioError, UserError
 from sim.core.stats import Floats, Sample
-from sim.execution.repetition import Recipe
-from sim.explain.breakdown import Breakdown, breakdown
+from sim.execution.repetition import Recipe, recipe
+from sim.execution.runner import without_collector
+from sim.explain.breakdown import Breakdown, Repetition, breakdown
+from sim.explain.instrumentation import Watch
 from sim.explain.kinds import NAMES
-from sim.explain.rerun import RepeatError, Repetition, repeat, same
 from sim.results import arrow
 from sim.results.arrow import Integers, Mask
+from sim.results.freeze import freeze
 from sim.results.result import RunResult
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class RepeatError(Exception):
+    """``args[0]`` says why, as the end of a sentence: only what its tables tell, since ..."""
+
+
+def made_like(manifest: Mapping[str, Any]) -> Recipe:
+    """How a stored run was made; raises ``RepeatError``."""
+    try:
+        return recipe(manifest)
+    except ScenarioError as error:
+        first, more = error.faults[0], len(error.faults) - 1
+        others = f" (and {more} more)" if more else ""
+        raise RepeatError(f"its scenario cannot be read any more: {first}{others}") from error
+
+
+def repeat(
+    made: Recipe,
+    wanted: Collection[int] | None = None,
+    on_tick: Callable[[float], None] | None = None,
+) -> Repetition:
+    """Run it again; keep the views of the ``wanted`` requests, of all when None.
+
+    Raises ``RepeatError``.
+    """
+    watch = Watch(made.scenario, wanted)
+    try:
+        with without_collector():
+            cluster = Cluster(made.scenario, made.seed, made.directory, watch, watch.recorder)
+            watch.begin(cluster.upstreams)
+            facts = cluster.run(on_tick)
+            result = freeze(watch.recorder, facts)
+    except (ScenarioError, OSError) as error:
+        raise RepeatError(f"a file of its scenario cannot be read: {error}") from error
+    except InvariantError as error:
+        raise RepeatError(f"it broke off: {error}") from error
+    return Repetition(result, watch, [request.sent_s for request in watch.recorder.requests])
+
+
+def same(repetition: Repetition, stored: RunResult) -> Repetition:
+    """``repetition`` if it came to the ``stored`` result; raises ``RepeatError`` otherwise."""
+    if repetition.result.digest != stored.digest:
+        made_by = stored.manifest.get("podsim", "another version")
+        raise RepeatError(
+            f"it was made by podsim {made_by} and this one comes to another result; "
+            "run the scenario again to have it explained"
+        )
+    return repetition
+
 
 TAIL_PERCENT: Final = 95.0
 """From this percentile of TTFT on a request is one of the slowest."""

@@ -2,7 +2,7 @@
 
 From the arrival to the first token every instant belongs to exactly one part, so that
 they add up. Up to the front end they are read off the tables of the result; what follows
-is what the steps of the pod did, which a repetition of the run tells (``sim.explain.rerun``).
+is what the steps of the pod did, which a repetition of the run tells (``sim.explain.explanation``).
 A step in which the request computes is divided in a fixed order: what its own tokens
 would have cost alone (the step's constant included) is ``prefill_s``; what the decodes of
 the step add to that is ``decodes_s``, what the tokens of other prompts add to both is

@@ -1,12 +1,36 @@
-"""Files and folders for other programs: refused early, written whole or not at all."""
+"""Files of an export: written whole or not at all, tables as CSV."""
 
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from sim.core.errors import UserError
+from sim.results import arrow
+from sim.results.tables import DECLARED, Tables
 from sim.results.unfinished import make_beside, make_file, write_whole
+
+ENDING: Final = ".csv"
+FORMULA_MARKS: Final = ("=", "+", "-", "@")
+"""With these, spreadsheets take a text for a formula."""
+
+
+def csv_files(tables: Tables) -> dict[str, bytes]:
+    """The files of a run, by name."""
+    return {f"{name}{ENDING}": arrow.csv_text(getattr(tables, name)).encode() for name in DECLARED}
+
+
+def formulas(tables: Tables) -> Iterator[str]:
+    """Columns with texts that a spreadsheet would take for formulas: they are not changed."""
+    for title in DECLARED:
+        table = getattr(tables, title)
+        for name in arrow.names(table):
+            if arrow.is_text(table, name):
+                texts = arrow.strings(table, name).words
+                found = [text for text in texts if text.startswith(FORMULA_MARKS)]
+                if found:
+                    yield f"{title}{ENDING}, column {name}: {found[0]!r}"
 
 
 @contextmanager

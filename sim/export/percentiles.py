@@ -7,8 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from sim.core.stats import Sample
-from sim.export.buckets import Histogram
-from sim.export.families import Family, Labels
+from sim.export.families import Family, Histogram, Labels
 
 PERCENTS: Final = (50.0, 95.0, 99.0)
 NAMES: Final = tuple(f"p{percent:g}" for percent in PERCENTS)

@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 
 from sim.core.ports import PodTotals
-from sim.export.buckets import VLLM_TTFT_S, Histogram
-from sim.export.families import Family, Labels, Scrape
+from sim.export.families import VLLM_TTFT_S, Family, Histogram, Labels, Scrape
 from sim.results import arrow
 
 OF_POD: Final = ("pod", "model_name")

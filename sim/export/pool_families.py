@@ -11,8 +11,18 @@ import numpy as np
 
 from sim.core.request import PoolError
 from sim.core.stats import Floats
-from sim.export.buckets import HOLD_S, SWAP_S
-from sim.export.families import NAMESPACE, Family, Labels, Scrape, Value, counted, observed, words
+from sim.export.families import (
+    HOLD_S,
+    NAMESPACE,
+    SWAP_S,
+    Family,
+    Labels,
+    Scrape,
+    Value,
+    counted,
+    observed,
+    words,
+)
 from sim.results.arrow import Mask
 from sim.results.pools import PoolColumns
 

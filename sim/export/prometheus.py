@@ -11,8 +11,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from sim.core.recorder import RunFacts
-from sim.export.buckets import Histogram
-from sim.export.families import Family, Labels, Scrape, Value
+from sim.export.families import Family, Histogram, Labels, Scrape, Value
 from sim.export.pod_families import pod_families
 from sim.export.pool_families import pool_families
 from sim.export.router_families import router_families

@@ -11,8 +11,17 @@ from typing import Any, Final
 import numpy as np
 
 from sim.core.request import DIRECT, Answer, Outcome, Reason, Status
-from sim.export.buckets import DEFAULT_S, ROUTER_TTFT_S
-from sim.export.families import Family, Labels, Scrape, Value, counted, observed, words
+from sim.export.families import (
+    DEFAULT_S,
+    ROUTER_TTFT_S,
+    Family,
+    Labels,
+    Scrape,
+    Value,
+    counted,
+    observed,
+    words,
+)
 from sim.export.pod_families import pods
 from sim.results import arrow
 from sim.results.requests import RequestColumns

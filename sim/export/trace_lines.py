@@ -9,7 +9,7 @@ from sim.core.errors import UserError
 from sim.core.request import Request
 from sim.export.rerun import Rerun
 from sim.export.waits import Wait, sent_s, waits
-from sim.scenario.reach import models_served
+from sim.scenario.reachability import models_served
 from sim.workload.clients import ClientSpec
 from sim.workload.trace import MAGIC, VERSION, WORKLOADS
 

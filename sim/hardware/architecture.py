@@ -1,7 +1,7 @@
 """What a model weighs and computes, counted from its configuration.
 
 Matrices are counted, norms and biases are not: they are below 0.1 % of any
-model here. Symbols in the docstrings are those of ``sim.hardware.roofline``.
+model here. Symbols in the docstrings are those of ``sim.hardware.step_times``.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sim.core.fields import HubName, Model, Text, real, whole
 from sim.core.rules import Problem, rule
-from sim.hardware.dtypes import KV_BYTES, WEIGHT_FORMATS, Extent, KvDtype, WeightDtype
+from sim.hardware.gpu import KV_BYTES, WEIGHT_FORMATS, Extent, KvDtype, WeightDtype
 
 BF16_BYTES: Final = 2.0
 STATE_BYTES: Final = 4.0  # the recurrent state is kept in fp32

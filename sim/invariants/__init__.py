@@ -23,23 +23,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from sim.invariants.evidence import Evidence, Violations
-from sim.invariants.pods import (
-    counters_stay_in_range,
-    pods_and_requests_count_the_same_tokens,
-    pods_are_busy_within_the_window,
-    proxies_count_what_is_in_flight,
-)
-from sim.invariants.pools import holds_end_once, pools_have_one_member_at_a_time
-from sim.invariants.requests import (
+from sim.invariants.checks import (
     answers_fit,
+    counters_stay_in_range,
+    holds_end_once,
     life_runs_forward,
     littles_law,
     placements_belong_to_requests,
+    pods_and_requests_count_the_same_tokens,
+    pods_are_busy_within_the_window,
+    pools_have_one_member_at_a_time,
+    proxies_count_what_is_in_flight,
     requests_are_conserved,
     tokens_are_conserved,
     tries_follow_each_other,
 )
+from sim.invariants.evidence import RunEvidence, Violations
 from sim.results.result import RunResult
 
 
@@ -48,7 +47,7 @@ class Invariant:
     """A rule: its number, what finds its violations, whether every run can afford it."""
 
     id: str
-    violations: Callable[[Evidence], Violations]
+    violations: Callable[[RunEvidence], Violations]
     cheap: bool
 
     @property
@@ -85,5 +84,5 @@ def check_cheap(result: RunResult) -> list[str]:
 
 
 def _check(result: RunResult, rules: tuple[Invariant, ...]) -> list[str]:
-    run = Evidence(result)
+    run = RunEvidence(result)
     return [f"{rule.id}: {violation}" for rule in rules for violation in rule.violations(run)]

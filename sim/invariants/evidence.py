@@ -41,7 +41,7 @@ class Columns:
         return arrow.strings(self._table, name)
 
 
-class Evidence:
+class RunEvidence:
     """A result as the rules read it."""
 
     def __init__(self, result: RunResult) -> None:

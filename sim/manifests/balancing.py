@@ -1,7 +1,7 @@
 """How a backend spreads its requests over its pods: ``balancing`` of a ModelRouter.
 
 The scenario understands the same block; here is what a manifest may say and a
-scenario refuses (router and pools, R17 and R18).
+scenario refuses.
 """
 
 import re
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sim.manifests.fields import Fields
-from sim.manifests.notes import NoteKind
-from sim.manifests.writing import Plain, seconds
+from sim.manifests.writing import NoteKind, Plain, seconds
 
 LOAD_AWARE: Final = "LoadAware"
 ROUND_ROBIN: Final = "RoundRobin"
@@ -70,7 +69,7 @@ def translate(backend: Fields, default: Fields | None, ring: bool) -> Placement 
         if affinity is None:
             return Placement("balancing", {"mode": ROUND_ROBIN}, where)
         block.leave(AFFINITY)
-        affinity.leave(*affinity.node.values)
+        affinity.leave(*affinity.node)
         message = "SessionAffinityIgnored: needs mode LoadAware; plain round robin serves"
         block.note(NoteKind.WARNING, AFFINITY, message)
         why = f"{where}; SessionAffinityIgnored: it needs LoadAware"

@@ -1,15 +1,177 @@
-"""The values of a manifest, read key by key; what nobody has read is reported in the end."""
+"""The values of a manifest, read key by key; keys that were not read are reported at the end.
+
+Some have an effect that podsim does not model, others have none. Names are LLMKube's
+(api/v1alpha1), and those of vLLM's and llama-server's command lines; whatever stands in
+neither table is listed as unknown, one by one.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Mapping as AnyMapping
+from typing import Any, Final, TypeVar
 
+from sim.core.document import Path, Place, PlacedList, PlacedMap
 from sim.core.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.core.suggest import nearest, suggestion
-from sim.manifests import unmodelled
-from sim.manifests.notes import NoteKind, Notes
-from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, is_null, plain
-from sim.scenario.nodes import Sequence as SequenceNode
+from sim.manifests.writing import ImportNotes, NoteKind
+
+EFFECTS: Final[AnyMapping[str, str]] = {
+    "autoscaling": "the number of pods is fixed",
+    "cpuOffloadGB": "weights stay on the GPU",
+    "enableChunkedPrefill": "prefills are chunked in any case",
+    "enforceEager": "steps are those of CUDA graphs",
+    "gpuSharing": "a pod has its GPU for itself",
+    "healthCheck": "readiness is known at once",
+    "hostMemory": "nothing is offloaded to the host",
+    "kvTransferConfig": "KV stays on the GPU",
+    "latencySLOMs": "no rule is promoted by its latency",
+    "layers": "all layers are on the GPU",
+    "loraAdapters": "there are no adapters",
+    "maxPodLifetimeIdleTimeoutSeconds": "pods are not recycled",
+    "maxPodLifetimeSeconds": "pods are not recycled",
+    "moeCPULayers": "experts stay on the GPU",
+    "moeCPUOffload": "experts stay on the GPU",
+    "mode": "requests are answered token by token",
+    "multiNode": "a replica is on one node",
+    "noKvOffload": "the KV cache stays on the GPU",
+    "reasoningBudget": "lengths of answers are the workload's",
+    "rolloutPolicy": "pods are not rolled",
+    "sglangConfig": "there is no engine like SGLang",
+    "sharding": "GPUs share tensors",
+    "speculative": "no tokens are drafted",
+    "speculativeDecoding": "no tokens are drafted",
+    "swapSpace": "preempted requests are computed again",
+    "tensorOverrides": "all tensors are on the GPU",
+    "tgiConfig": "there is no engine like TGI",
+    "turboQuantBits": "the KV cache is bf16 or fp8",
+    "weight": "backends are tried in their order",
+}
+"""What podsim does where it does not model a field that would change a run."""
+
+NO_EFFECT: Final = frozenset(
+    (
+        *("accelerator", "affinity", "annotations", "attentionBackend", "auditLog", "auth"),
+        *("bindAddress", "containerPort", "costPerMillionTokens", "cpu"),
+        *("credentialsSecretRef", "disruption", "enabled"),
+        *("endpoint", "env", "envFrom", "ephemeralStorage", "evictionProtection", "extraVolumes"),
+        *("extraVolumeMounts", "files", "flashAttention", "format", "gatewayRef", "mmproj"),
+        *("hfTokenSecretRef", "imagePullPolicy", "imagePullSecrets", "initContainers", "jinja"),
+        *("labels", "mcpServer", "memory", "memoryLimit", "metadataOverrides"),
+        *("modelCache", "noWarmup", "podAnnotations", "podLabels"),
+        *("podSecurityContext", "priority", "priorityClassName", "probeOverrides"),
+        *("reasoningBudgetMessage", "refreshPolicy", "resourceClaims", "resourceName"),
+        *("revisionHistoryLimit", "runtimeClassName"),
+        *(
+            "sensitiveClassifications",
+            "securityContext",
+            "serviceAccountName",
+            "sha256",
+            "skipModelInit",
+            "slo",
+        ),
+        *("sourceSecretRef", "terminationGracePeriodSeconds", "tier", "tolerations"),
+        *("topologySpreadConstraints", "trustRemoteCode", "volumes"),
+    )
+)
+"""Fields that cannot change what a simulation finds."""
+
+FLAG_EFFECTS: Final = frozenset(
+    (
+        *("cpu-moe", "n-cpu-moe", "cpu-offload-gb", "enforce-eager", "no-kv-offload", "nkvo"),
+        *("kv-offloading-size", "kv-transfer-config", "speculative-config", "speculative-model"),
+        *("num-speculative-tokens", "model-draft", "md", "draft-max", "draft-min", "spec-type"),
+        *("spec-draft-n-max", "enable-lora", "lora-modules", "pipeline-parallel-size", "pp"),
+        *("n-gpu-layers", "gpu-layers", "ngl", "override-tensor", "ot", "split-mode", "sm"),
+        *("tensor-split", "ts", "swap-space", "no-enable-chunked-prefill"),
+        *("enable-sleep-mode", "reasoning-budget", "cache-reuse", "context-shift", "swa-full"),
+        *("embedding", "embeddings", "rerank", "reranking"),
+        *("decode-context-parallel-size", "mamba-cache-mode", "mamba-ssm-cache-dtype"),
+        *(
+            "kv-cache-dtype-skip-layers",
+            "mamba-cache-dtype",
+            "kv-cache-memory",
+            "kv-cache-memory-bytes",
+            "checkpoint-min-step",
+        ),
+    )
+)
+"""Options that change a run and that podsim does not model."""
+
+NO_FLAG_EFFECT: Final = frozenset(
+    (
+        *("host", "port", "alias", "a", "api-key", "served-model-name", "chat-template", "jinja"),
+        *("no-jinja", "chat-template-file", "chat-template-kwargs", "trust-remote-code", "metrics"),
+        *(
+            "no-mmap",
+            "mmap",
+            "mlock",
+            "seed",
+            "s",
+            "temp",
+            "temperature",
+            "top-k",
+            "top-p",
+            "min-p",
+        ),
+        *("presence-penalty", "repeat-penalty", "frequency-penalty", "samplers", "threads", "t"),
+        *("threads-batch", "tb", "threads-http", "flash-attn", "fa", "log-disable", "verbose", "v"),
+        *("disable-log-requests", "no-enable-log-requests", "disable-log-stats", "log-level"),
+        *("uvicorn-log-level", "enable-auto-tool-choice", "tool-call-parser", "reasoning-parser"),
+        *("reasoning-format", "reasoning", "download-dir", "load-format", "tokenizer", "revision"),
+        *("tokenizer-mode", "slots", "no-slots", "props", "no-warmup", "warmup", "no-webui"),
+        *("webui", "timeout", "to", "prio", "numa", "mmproj", "mm", "no-mmproj", "enable-metrics"),
+        *("limit-mm-per-prompt", "language-model-only", "attention-backend", "prio-batch"),
+        *("enable-prompt-tokens-details", "generation-config", "override-generation-config"),
+        *("enable-chunked-prefill", "slot-save-path", "log-verbosity", "lv", "log-prefix"),
+        *("log-timestamps", "no-perf", "offline", "skip-mm-profiling", "mm-processor-kwargs"),
+        *(
+            "cont-batching",
+            "cb",
+            "image-min-tokens",
+            "reasoning-preserve",
+            "load-mode",
+            "pooling",
+        ),
+        *("safetensors-load-strategy", "enable-log-requests", "root-path", "ssl-keyfile"),
+    )
+)
+"""Options that cannot change what a simulation finds."""
+
+DRAFTING: Final = ("spec-", "speculative-", "draft-")
+
+AS_ASSUMED: Final[AnyMapping[str, tuple[object, ...]]] = {
+    "enableChunkedPrefill": (True,),
+    "layers": (-1, 99, 999),
+    "weight": (1,),
+}
+"""Values that say what podsim assumes; of the other fields that is false."""
+
+ALL_LAYERS: Final = ("-1", "all", "auto")
+LAYERS: Final = ("n-gpu-layers", "gpu-layers", "ngl")
+MANY_LAYERS: Final = 99
+
+
+def field_matters(key: str, value: object) -> bool | None:
+    """Whether a field that is not translated changes a run; None for one nobody knows.
+
+    What is switched off does not, nor layers on the GPU that are all there.
+    """
+    if key in NO_EFFECT or (key in EFFECTS and value in AS_ASSUMED.get(key, (False,))):
+        return False
+    return True if key in EFFECTS else None
+
+
+def flag_matters(name: str, value: str | None) -> bool | None:
+    """Whether an option that is not translated changes a run; None for one nobody knows.
+
+    Layers on the GPU do not where all of them are there.
+    """
+    if name in LAYERS and value is not None:
+        return not (value in ALL_LAYERS or (value.isdigit() and int(value) >= MANY_LAYERS))
+    if name in NO_FLAG_EFFECT:
+        return False
+    return True if name in FLAG_EFFECTS or name.startswith(DRAFTING) else None
+
 
 Value = TypeVar("Value")
 
@@ -31,7 +193,7 @@ class Fields:
     ``null``, or wrong; what is wrong is a fault of its place.
     """
 
-    def __init__(self, node: Mapping, path: Path, notes: Notes) -> None:
+    def __init__(self, node: PlacedMap, path: Path, notes: ImportNotes) -> None:
         self.node = node
         self.path = path
         self.notes = notes
@@ -39,7 +201,7 @@ class Fields:
         self._below: dict[Path, Fields] = {}
 
     def __contains__(self, key: str) -> bool:
-        return not is_null(self.node.values.get(key))
+        return self.node.get(key) is not None
 
     @property
     def place(self) -> Place:
@@ -48,7 +210,7 @@ class Fields:
 
     def place_of(self, key: str) -> Place:
         """Where ``key`` is written; the mapping's place if it is not."""
-        return self.node.keys.get(key, self.node.place)
+        return self.node.keys_at.get(key, self.node.place)
 
     def origin(self, key: str) -> str:
         """A key as comments name it: ``spec.vllmConfig.maxModelLen``."""
@@ -74,21 +236,21 @@ class Fields:
 
     def ignore_unread(self) -> None:
         """Note every key that nobody asked for, here and in the mappings that were asked for."""
-        absent = sorted(self._read - self.node.values.keys())
-        for key in self.node.values:
+        absent = sorted(self._read - self.node.keys())
+        for key in self.node:
             if key not in self._read:
                 self._leave_out(key, nearest(key, absent, TYPO))
         for below in self._below.values():
             below.ignore_unread()
 
     def _leave_out(self, key: str, near: str | None) -> None:
-        matters = unmodelled.field_matters(key, plain(self.node.values[key]))
+        matters = field_matters(key, self.node[key])
         if matters is False:
             self._read.add(key)
             if key in self:
                 self.notes.leave_out(self.place_of(key), key)
         elif matters:
-            self.ignore(key, unmodelled.EFFECTS[key])
+            self.ignore(key, EFFECTS[key])
         elif near is not None:
             self.ignore(key, f"unknown field; did you mean {near}?")
         else:
@@ -172,13 +334,13 @@ class Fields:
     def placed_texts(self, key: str) -> list[tuple[str, Place]]:
         """A list of texts with the place of each; empty when missing."""
         found = []
-        for index, item in enumerate(self._items(key)):
-            if isinstance(item, Scalar) and item.value is not None:
-                value = item.value
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                found.append((text, item.place))
+        items = self._items(key)
+        for index, (value, place) in enumerate(items):
+            if value is None or isinstance(value, dict | tuple):
+                self._expected(value, place, (key, index), "text")
             else:
-                self._expected(item, (key, index), "text")
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                found.append((text, place))
         return found
 
     def labels(self, key: str) -> dict[str, str]:
@@ -186,55 +348,53 @@ class Fields:
         below = self.child(key)
         if below is None:
             return {}
-        pairs = [(name, below.text(name)) for name in below.node.values]
+        pairs = [(name, below.text(name)) for name in below.node]
         return {name: text for name, text in pairs if text is not None}
 
     def child(self, key: str) -> "Fields | None":
         """The mapping below ``key``."""
         self._read.add(key)
-        node = self.node.values.get(key)
-        if node is None or is_null(node):
-            return None
-        if not isinstance(node, Mapping):
-            self._expected(node, (key,), "a mapping")
+        node = self.node.get(key)
+        if node is not None and not isinstance(node, PlacedMap):
+            self._expected(node, self.node.values_at[key], (key,), "a mapping")
+        if not isinstance(node, PlacedMap):
             return None
         return self._enter(node, (key,))
 
     def children(self, key: str) -> Iterator["Fields"]:
         """The mappings of a list."""
-        for index, item in enumerate(self._items(key)):
-            if isinstance(item, Mapping):
+        for index, (item, place) in enumerate(self._items(key)):
+            if isinstance(item, PlacedMap):
                 yield self._enter(item, (key, index))
             else:
-                self._expected(item, (key, index), "a mapping")
+                self._expected(item, place, (key, index), "a mapping")
 
-    def _enter(self, node: Mapping, steps: Path) -> "Fields":
+    def _enter(self, node: PlacedMap, steps: Path) -> "Fields":
         # Entered twice, for two objects that refer to this one, it remembers what was read.
         if steps not in self._below:
             self._below[steps] = Fields(node, (*self.path, *steps), self.notes)
         return self._below[steps]
 
-    def _items(self, key: str) -> list[Node]:
+    def _items(self, key: str) -> list[tuple[Any, Place]]:
         self._read.add(key)
-        node = self.node.values.get(key)
-        if node is None or is_null(node):
-            return []
-        if isinstance(node, SequenceNode):
-            return node.items
-        self._expected(node, (key,), "a list")
+        node = self.node.get(key)
+        if isinstance(node, PlacedList):
+            return list(zip(node, node.values_at))
+        if node is not None:
+            self._expected(node, self.node.values_at[key], (key,), "a list")
         return []
 
     def _scalar(self, key: str, what: str) -> str | int | float | bool | None:
         self._read.add(key)
-        node = self.node.values.get(key)
-        if node is None or isinstance(node, Scalar):
-            return None if node is None else node.value
-        self._expected(node, (key,), what)
-        return None
+        value: str | int | float | bool | None = self.node.get(key)
+        if isinstance(value, dict | tuple):
+            self._expected(value, value.place, (key,), what)
+            return None
+        return value
 
-    def _expected(self, node: Node, steps: Path, what: str) -> None:
-        found = describe(plain(node))
-        self.notes.fault(node.place, (*self.path, *steps), f"must be {what}; got {found}")
+    def _expected(self, value: Any, place: Place, steps: Path, what: str) -> None:
+        message = f"must be {what}; got {describe(value)}"
+        self.notes.fault(place, (*self.path, *steps), message)
 
     def _wrong(self, key: str, what: str, value: object) -> None:
         self.fault(key, f"must be {what}; got {describe(value)}")

@@ -1,16 +1,14 @@
 """What the objects of an import are to each other: who serves behind which name, and where."""
 
-from sim.manifests import hardware, pool, router, service
-from sim.manifests.engine import Engine, Given
-from sim.manifests.names import scenario_name
-from sim.manifests.notes import NoteKind
+from sim.core.document import Place
+from sim.manifests import engines, hardware, router, service
+from sim.manifests.engines import Given, ImportedEngine, ImportedPool
 from sim.manifests.objects import MODEL, POOL, ROUTER, SERVICE, Object, Objects
-from sim.manifests.pool import Pool
-from sim.manifests.router import Backend, Router, Rule
-from sim.scenario.nodes import Place
+from sim.manifests.router import ImportedBackend, ImportedRouter, ImportedRule
+from sim.manifests.writing import NoteKind, scenario_name
 
 
-class Fleet:
+class ImportedFleet:
     """Backends, rules, pools and engines of all objects.
 
     What is wrong goes to the notes of ``objects``; the rest is there in any case.
@@ -23,7 +21,7 @@ class Fleet:
         self.router = self._read_router()
         self._add_members()
         self._check_names()
-        self.engines: dict[str, Engine] = {
+        self.engines: dict[str, ImportedEngine] = {
             backend.name: service.translate(
                 backend.service, objects, given, self._slot_labels(backend.service)
             )
@@ -33,19 +31,19 @@ class Fleet:
             hardware.assume_gpu([self.engines[backend.name] for backend in slot])
         self._skip_unused()
 
-    def _slots(self) -> list[list[Backend]]:
+    def _slots(self) -> list[list[ImportedBackend]]:
         """Those that share GPUs: the members of each pool, and everybody else alone."""
         pooled = [self.backends_of(members) for members in self.pools]
         names = {backend.name for members in pooled for backend in members}
         alone = [[each] for each in self.router.backends.values() if each.name not in names]
         return [*pooled, *alone]
 
-    def _read_pools(self) -> list[Pool]:
+    def _read_pools(self) -> list[ImportedPool]:
         taken: dict[str, Object] = {}
         found = self._objects.found[POOL]
-        return [pool.members(manifest, self._objects, taken) for manifest in found]
+        return [engines.members(manifest, self._objects, taken) for manifest in found]
 
-    def _read_router(self) -> Router:
+    def _read_router(self) -> ImportedRouter:
         routers = self._objects.found[ROUTER]
         for other in routers[1:]:
             message = f"a scenario has one router, and {routers[0].name} is one already"
@@ -59,7 +57,7 @@ class Fleet:
             return router.translate(routers[0], self._objects)
         return self._without_router()
 
-    def _without_router(self) -> Router:
+    def _without_router(self) -> ImportedRouter:
         """A rule for each service, by its name as the model."""
         services = self._objects.found[SERVICE]
         if not services and not self._notes.faults:
@@ -67,13 +65,15 @@ class Fleet:
             skipped = [each.about for each in self._notes.found if each.kind == NoteKind.SKIPPED]
             message += "".join(f"; skipped {each}" for each in skipped[:1])
             self._notes.fault(Place("manifests"), (), message)
-        found = Router("assumed, since there is no ModelRouter: a rule for each InferenceService")
+        found = ImportedRouter(
+            "assumed, since there is no ModelRouter: a rule for each InferenceService"
+        )
         for each in services:
             name = scenario_name(each.name)
             if name not in found.backends:
-                found.backends[name] = Backend(name, each)
+                found.backends[name] = ImportedBackend(name, each)
                 origin = f"{SERVICE} {each.name}"
-                found.rules.append(Rule(name, {"models": [each.name]}, [name], {}, origin))
+                found.rules.append(ImportedRule(name, {"models": [each.name]}, [name], {}, origin))
         return found
 
     def _add_members(self) -> None:
@@ -84,7 +84,7 @@ class Fleet:
                 continue
             taken = self.router.backends.get(name)
             if taken is None:
-                self.router.backends[name] = Backend(name, member)
+                self.router.backends[name] = ImportedBackend(name, member)
             else:
                 message = f"member {member.name} clashes with backend {name}, another service"
                 self._notes.fault(member.place, member.spec.path[:1], message)
@@ -117,7 +117,7 @@ class Fleet:
         message = f"{skipped.kind} {skipped.name}: {why}"
         self._notes.add(NoteKind.SKIPPED, skipped.place, (), message)
 
-    def pool_of(self, member: Object) -> Pool | None:
+    def pool_of(self, member: Object) -> ImportedPool | None:
         """The pool that a service is a member of."""
         return next((each for each in self.pools if member in each.members), None)
 
@@ -131,7 +131,7 @@ class Fleet:
         named = self._objects.found[ROUTER] + self._objects.found[POOL]
         return (scenario_name(named[0].name) if named else "") or "imported"
 
-    def backends_of(self, members: Pool) -> list[Backend]:
+    def backends_of(self, members: ImportedPool) -> list[ImportedBackend]:
         """The backends of the members of a pool, in the order of its manifest."""
         backends = (self.router.backend_of(member) for member in members.members)
         return [backend for backend in backends if backend is not None]

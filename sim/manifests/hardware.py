@@ -7,8 +7,8 @@ from typing import Final
 
 from sim.hardware import catalog
 from sim.hardware.gpu import GIB
-from sim.manifests import names
-from sim.manifests.engine import Engine, Given, Setting, WithoutGpu
+from sim.manifests import writing
+from sim.manifests.engines import Given, ImportedEngine, Setting, WithoutGpu
 from sim.manifests.objects import MODEL, Object
 
 MAX_GPUS: Final = 64
@@ -31,7 +31,7 @@ _UNITS: Final = {"Gi": 2.0**30, "G": 1e9, "Mi": 2.0**20, "M": 1e6}
 
 
 def add_gpus(
-    engine: Engine, model: Object | None, given: Given, slot_labels: dict[str, str]
+    engine: ImportedEngine, model: Object | None, given: Given, slot_labels: dict[str, str]
 ) -> None:
     """Add ``gpu``, and ``tensorParallel`` where no option gives it.
 
@@ -70,14 +70,14 @@ def add_gpus(
         engine.lacks(f"{lacking}: {hint}give {way} (`podsim list gpus`), or use --gpu or --assume")
 
 
-def _most_that_share(engine: Engine, count: int) -> int:
+def _most_that_share(engine: ImportedEngine, count: int) -> int:
     """The most GPUs up to ``count`` that share the heads of the model evenly."""
     setting = engine.settings.get("model")
     model = None if setting is None else catalog.models().get(setting.value)
     return next((n for n in range(count, 1, -1) if model is None or model.splits_over(n)), 1)
 
 
-def assume_gpu(engines: Sequence[Engine]) -> None:
+def assume_gpu(engines: Sequence[ImportedEngine]) -> None:
     """Give ``engines``, which take turns on one slot, the smallest GPU that has room for each."""
     lacking = [each for each in engines if each.without_gpu is not None]
     known = [each.settings["gpu"].value for each in engines if "gpu" in each.settings]
@@ -90,7 +90,7 @@ def assume_gpu(engines: Sequence[Engine]) -> None:
 
 
 @dataclass(frozen=True)
-class _Said:
+class _HardwareSaid:
     """What service and model say of their hardware; ``gpus`` have the memory that is meant."""
 
     count: int
@@ -100,7 +100,7 @@ class _Said:
     gpus: tuple[str, ...]
 
 
-def _said(engine: Engine, model: Object | None) -> _Said:
+def _said(engine: ImportedEngine, model: Object | None) -> _HardwareSaid:
     resources = engine.service.spec.child("resources")
     if model is not None:
         model.spec.child("resources")
@@ -125,11 +125,11 @@ def _said(engine: Engine, model: Object | None) -> _Said:
     where = "cpu" if on_cpu else maker if maker in ELSEWHERE else accelerator
     elsewhere = "" if where == "cpu" and count else ELSEWHERE.get(where or "", "")
     if elsewhere or (memory is None and maker != "amd"):
-        return _Said(count or 0, origin, elsewhere, "", ())
+        return _HardwareSaid(count or 0, origin, elsewhere, "", ())
     fitting = AMD if memory is None else _with_memory(memory, gpus_of_memory, maker)
     of_all = f" of {gpus_of_memory} GPUs" if gpus_of_memory > 1 else ""
     told = "vendor amd" if memory is None else f"GPU memory {memory}{of_all}"
-    return _Said(count or 0, origin, "", told, fitting)
+    return _HardwareSaid(count or 0, origin, "", told, fitting)
 
 
 def _with_memory(text: str, gpus: int, vendor: str | None) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _by_memory() -> tuple[str, ...]:
     return tuple(sorted(catalog.gpus(), key=lambda name: (catalog.gpus()[name].memory, name)))
 
 
-def _smallest(engine: Engine) -> str:
+def _smallest(engine: ImportedEngine) -> str:
     """The first GPU that has room for the model and one sequence; the last if none has.
 
     Those that share the host's memory are not thought of, unless they are meant.
@@ -175,7 +175,7 @@ def _smallest(engine: Engine) -> str:
 
 def _from_labels(labels: dict[str, str]) -> Setting | None:
     for origin, text in labels.items():
-        known = names.gpu_named(text)
+        known = writing.gpu_named(text)
         if known is not None:
             return Setting(known, f"{origin}: {text}")
     return None

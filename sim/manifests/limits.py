@@ -5,8 +5,7 @@ from typing import Final
 
 from sim.core.suggest import suggestion
 from sim.manifests.fields import Fields
-from sim.manifests.notes import NoteKind
-from sim.manifests.writing import Block
+from sim.manifests.writing import NoteKind, YamlBlock
 from sim.scenario.routing import CLASSIFICATION_HEADER
 
 BUDGET_SCOPES: Final = ("router", "rule", "team")
@@ -14,13 +13,13 @@ MAX_BUDGET_TOKENS: Final = 10**12
 MAX_BUDGET_WINDOW_S: Final = 366 * 86400
 
 
-def translate(policy: Fields, rules: Sequence[str], written: Sequence[str]) -> Block:
+def translate(policy: Fields, rules: Sequence[str], written: Sequence[str]) -> YamlBlock:
     """The block ``policy`` of a scenario's router.
 
     ``rules`` are those of the scenario; the ``written`` ones are all of the
     manifest, some of which may have been left out.
     """
-    block = Block()
+    block = YamlBlock()
     found = [_budget(budget, rules, written) for budget in policy.children("budgets")]
     if budgets := [budget for budget in found if budget is not None]:
         block.add("budgets", budgets, policy.origin("budgets"))
@@ -41,7 +40,7 @@ def _classification(classification: Fields) -> None:
         classification.note(NoteKind.WARNING, "headerKey", message)
 
 
-def _budget(budget: Fields, rules: Sequence[str], written: Sequence[str]) -> Block | None:
+def _budget(budget: Fields, rules: Sequence[str], written: Sequence[str]) -> YamlBlock | None:
     """The block of a budget; None when it is in dollars only, of a scope or a rule left out."""
     name, scope = budget.own_name("name"), budget.one_of("scope", BUDGET_SCOPES)
     if "scope" not in budget:
@@ -49,7 +48,7 @@ def _budget(budget: Fields, rules: Sequence[str], written: Sequence[str]) -> Blo
     tokens = budget.whole("maxTokens", 1, MAX_BUDGET_TOKENS)
     window_s = budget.whole("windowSeconds", 1, MAX_BUDGET_WINDOW_S)
     budget.ignore("maxUSD", "podsim counts tokens and knows no prices")
-    block = Block()
+    block = YamlBlock()
     block.add("name", name)
     block.add("scope", scope)
     block.add("maxTokens", tokens)

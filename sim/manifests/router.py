@@ -7,9 +7,8 @@ from sim.core.suggest import suggestion
 from sim.manifests import balancing, limits
 from sim.manifests.balancing import Placement
 from sim.manifests.fields import Fields
-from sim.manifests.notes import NoteKind
 from sim.manifests.objects import SERVICE, Object, Objects
-from sim.manifests.writing import Block, Plain, seconds
+from sim.manifests.writing import NoteKind, Plain, YamlBlock, seconds
 
 COMPLEXITIES: Final = ("simple", "moderate", "complex")
 ACTIVATIONS: Final = ("Wait", "IfIdle")
@@ -21,7 +20,7 @@ OWN_PLANE: Final = "Proxy"
 
 
 @dataclass(eq=False)
-class Backend:
+class ImportedBackend:
     """A service as the router knows it."""
 
     name: str
@@ -32,7 +31,7 @@ class Backend:
 
 
 @dataclass
-class Rule:
+class ImportedRule:
     """One rule: ``match`` and ``settings`` with the scenario's keys."""
 
     name: str
@@ -43,21 +42,21 @@ class Rule:
 
 
 @dataclass
-class Router:
+class ImportedRouter:
     """What the scenario's ``router`` and ``backends`` say."""
 
     origin: str
-    backends: dict[str, Backend] = field(default_factory=dict)
-    rules: list[Rule] = field(default_factory=list)
-    settings: Block = field(default_factory=Block)
+    backends: dict[str, ImportedBackend] = field(default_factory=dict)
+    rules: list[ImportedRule] = field(default_factory=list)
+    settings: YamlBlock = field(default_factory=YamlBlock)
     default_route: str | None = None
 
-    def backend_of(self, service: Object) -> Backend | None:
+    def backend_of(self, service: Object) -> ImportedBackend | None:
         """The backend that serves with ``service``."""
         return next((each for each in self.backends.values() if each.service is service), None)
 
 
-def translate(manifest: Object, objects: Objects) -> Router:
+def translate(manifest: Object, objects: Objects) -> ImportedRouter:
     """Backends, rules and settings of the one ModelRouter."""
     router = _Translation(manifest, objects).router()
     manifest.spec.ignore_unread()
@@ -76,9 +75,9 @@ class _Translation:
         self._named: list[str] = []  # rules, those that are left out among them
         self._called: dict[str, str] = {}  # backends of the manifest, as the scenario calls them
 
-    def router(self) -> Router:
+    def router(self) -> ImportedRouter:
         """Everything that the manifest says."""
-        router = Router(f"{self._manifest.kind} {self._manifest.name}")
+        router = ImportedRouter(f"{self._manifest.kind} {self._manifest.name}")
         self._proxy(router)
         for backend in self._spec.children("backends"):
             self._backend(backend, router)
@@ -99,11 +98,11 @@ class _Translation:
             self._spec.note(NoteKind.WARNING, "dataPlane", message)
         return router
 
-    def _proxy(self, router: Router) -> None:
+    def _proxy(self, router: ImportedRouter) -> None:
         proxy = self._spec.child("proxy")
         if proxy is None:
             return
-        block = Block()
+        block = YamlBlock()
         for key in ("responseHeaderTimeout", "quarantineDuration"):
             duration_s = proxy.duration_s(key)
             if duration_s:
@@ -120,7 +119,7 @@ class _Translation:
             message = "its tag is no version; balancing is what LLMKube has had since 0.10.8"
             proxy.note(NoteKind.WARNING, "image", message)
 
-    def _backend(self, backend: Fields, router: Router) -> None:
+    def _backend(self, backend: Fields, router: ImportedRouter) -> None:
         name = backend.own_name("name")
         if name is None:
             return
@@ -136,20 +135,22 @@ class _Translation:
             self._external.add(name)
         elif external is not None:
             self._external.add(name)
-            external.leave(*external.node.values)
-            backend.leave(*backend.node.values)
+            external.leave(*external.node)
+            backend.leave(*backend.node)
             message = f"backend {name} is outside of the cluster; podsim does not model it"
             self._objects.notes.add(NoteKind.NOT_MODELLED, backend.place, backend.path, message)
         elif reference is not None:
             self._in_cluster(name, backend, reference, router)
 
-    def _in_cluster(self, name: str, backend: Fields, reference: Fields, router: Router) -> None:
+    def _in_cluster(
+        self, name: str, backend: Fields, reference: Fields, router: ImportedRouter
+    ) -> None:
         self._called[name] = name
         wanted = reference.name("name") or ""
         service = self._objects.refer(SERVICE, wanted, self._manifest, reference, "name")
         if service is None:
             return
-        found = Backend(name, service, backend.texts("capabilities"))
+        found = ImportedBackend(name, service, backend.texts("capabilities"))
         if (shown := backend.name("displayName")) is not None:
             self._shown[name] = shown
         found.timeout_s = backend.duration_s("timeout")
@@ -162,7 +163,7 @@ class _Translation:
         message = f"{wanted!r} serves backend {twin.name} already; both are one in the scenario"
         reference.note(NoteKind.WARNING, "name", message)
 
-    def _rule(self, rule: Fields, router: Router) -> None:
+    def _rule(self, rule: Fields, router: ImportedRouter) -> None:
         name = rule.own_name("name")
         if name is None:
             return
@@ -180,7 +181,7 @@ class _Translation:
             settings["timeout"] = seconds(timeout_s)
         match, backends = self._match(rule), self._route(rule, settings)
         if backends:
-            router.rules.append(Rule(name, match, backends, settings, rule.origin("name")))
+            router.rules.append(ImportedRule(name, match, backends, settings, rule.origin("name")))
 
     def _match(self, rule: Fields) -> dict[str, Plain]:
         match = rule.child("match")
@@ -225,7 +226,7 @@ class _Translation:
     def _unknown(self, name: str) -> str:
         return f"unknown backend {name!r}{suggestion(name, [*self._called, *self._external])}"
 
-    def _default_route(self, router: Router) -> None:
+    def _default_route(self, router: ImportedRouter) -> None:
         name = self._spec.name("defaultRoute")
         if name is not None and name in self._called:
             router.default_route = self._called[name]
@@ -245,7 +246,7 @@ class _Translation:
             message = "no rule and no default route leads to a service of the cluster"
             self._objects.notes.fault(self._manifest.place, self._spec.path[:1], message)
 
-    def _name_rules(self, router: Router) -> None:
+    def _name_rules(self, router: ImportedRouter) -> None:
         """Last rules for backends that a request may name.
 
         The scenario's own BackendNameMatch knows them by their names only, and
@@ -257,4 +258,6 @@ class _Translation:
             if model is None:
                 continue
             origin = f"spec.defaultRouteStrategy: {NAME_MATCH}"
-            router.rules.append(Rule(f"{name}-by-name", {"models": [model]}, [called], {}, origin))
+            router.rules.append(
+                ImportedRule(f"{name}-by-name", {"models": [model]}, [called], {}, origin)
+            )

@@ -27,6 +27,7 @@ HEADLINES: Final = (
 _ACRONYMS: Final = ("ttft", "tpot", "e2e", "kv", "slo")
 
 
+@style.styled()
 def metric_by_variant(
     comparison: Mapping[str, Mapping[str, Mapping[str, Any]]],
     key: str,
@@ -42,39 +43,27 @@ def metric_by_variant(
     """
     if not isinstance(comparison, Mapping):
         raise TypeError(f"needs runs.comparison; got {type(comparison).__name__}")
-    found = comparison[key]
-    order = list(variants or found)
-    ax = ax or style.own_axes(height_in=1.9 + 0.34 * max(1, len(order)))
-    seeds = draw_metric(ax, found, key, order)
-    style.title(ax, wording(key), f"mean and 95 % t interval of {seeds} seeds" if seeds > 1 else "")
-    return ax
-
-
-def draw_metric(
-    ax: Axes, found: Mapping[str, Mapping[str, Any]], key: str, order: Sequence[str]
-) -> int:
-    """Draw a metric without a title; returns the number of seeds."""
+    found, order = comparison[key], list(variants or comparison[key])
+    ax = style.make_room(ax, 0.6)
     scale = 100.0 if metric(key).unit == "ratio" else 1.0
     for row, (variant, look) in enumerate(style.looks(order).items()):
-        value = found.get(variant, {"mean": None, "low": None, "high": None, "n": 0})
+        value = found.get(variant, {"mean": None})
         if value["mean"] is None:
             style.beside(ax, row, "no value")
             continue
-        sides = None
-        if value["low"] is not None:
-            sides = [[value["mean"] - value["low"]], [value["high"] - value["mean"]]]
-        ax.errorbar(
-            value["mean"],
-            row,
-            xerr=sides,
-            color=look.colour,
-            marker=look.marker,
-            markersize=6.5,
-            linewidth=1.8,
-            capsize=3.5,
+        mean, low, high = (value[part] for part in ("mean", "low", "high"))
+        sides = None if low is None else [[mean - low], [high - mean]]
+        ax.errorbar(mean, row, xerr=sides, fmt=look.marker, color=look.colour, linewidth=1.8)
+        ax.annotate(
+            _short(mean * scale),
+            (mean, row),
+            (0.0, 5.5),
+            textcoords="offset points",
+            ha="center",
+            size=style.NOTE_PT - 1.0,
+            color=style.FAINT,
         )
-        style.value_label(ax, value["mean"], row, _short(value["mean"] * scale))
-    style.dress(ax, unit_of(key), grid="x")
+    ax.set_xlabel(label(key))
     style.name_rows(ax, [shown(variant) for variant in order])
     ax.margins(x=0.1)
     seeds = max((int(value["n"]) for value in found.values()), default=0)
@@ -82,7 +71,9 @@ def draw_metric(
         ax.set_xlim(left=0.0)  # without intervals a per cent would look like a factor of ten
     ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * scale:,g}"))
-    return seeds
+    counted = f"mean and 95 % t interval of {seeds} seeds" if seeds > 1 else ""
+    style.finish(ax, wording(key), counted, "scales need not begin at 0" if seeds > 1 else "")
+    return ax
 
 
 def _short(value: float) -> str:
@@ -98,12 +89,13 @@ def wording(key: str) -> str:
     return said[:1].upper() + said[1:]
 
 
-def unit_of(key: str) -> str:
+def label(key: str) -> str:
     """A metric as the label of an axis, with its unit."""
     unit = metric(key).unit
     return f"{wording(key)}, {'%' if unit == 'ratio' else unit}"
 
 
+@style.styled()
 def sweep_lines(
     frame: pd.DataFrame,
     x: str,
@@ -124,65 +116,59 @@ def sweep_lines(
     one seed at one place: they are points of another parameter, of which one
     value must be chosen first.
     """
-    keys = [key for key in (x, by, "seed") if key is not None]
-    check_table(frame, SWEEP, *keys[:-1], metric)
-    if "seed" in frame and frame.duplicated(keys).any():
-        raise ValueError(f"several rows for one {', '.join(keys)}: choose one value of the others")
-    ax = ax or style.own_axes()
+    places = [key for key in (x, by) if key is not None]
+    check_table(frame, SWEEP, *places, metric)
+    if "seed" in frame and frame.duplicated([*places, "seed"]).any():
+        raise ValueError(
+            f"several rows for one {', '.join([*places, 'seed'])}: choose one value of the others"
+        )
+    ax = style.make_room(ax, 2.7)
     frame = frame.reset_index(drop=True)
     at = _positions(ax, frame[x])
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
     looked = style.looks([str(name) for name, _ in groups])
     for (name, rows), look in zip(groups, looked.values()):
-        points = [
+        found = [
             (place, t_interval(values.dropna().astype(float).tolist()))
             for place, values in rows.groupby(at[rows.index], sort=True)[metric]
         ]
-        known = [(place, value) for place, value in points if value.mean is not None]
-        means = np.array([value.mean for _, value in known], dtype=np.float64)
-        lows = np.array([value.low for _, value in known], dtype=np.float64)
-        highs = np.array([value.high for _, value in known], dtype=np.float64)
-        ax.errorbar(
-            [place for place, _ in known],
-            means,
-            yerr=np.nan_to_num(np.vstack([means - lows, highs - means])),
-            marker=look.marker,
-            markersize=5.5,
-            capsize=3.0,
-            label=shown(str(name)),
-            **look.line(1.8),
-        )
+        points = [(place, one.mean, one.low, one.high) for place, one in found if one.n]
+        xs, means, lows, highs = np.array(points, dtype=np.float64).reshape(-1, 4).T
+        sides = np.nan_to_num(np.vstack([means - lows, highs - means]))
+        line = look.line(1.8) | {"label": shown(str(name)), "marker": look.marker}
+        ax.errorbar(xs, means, yerr=sides, **line)
     if not (frame[metric] < 0.0).any():
         ax.set_ylim(bottom=0.0)  # an interval may reach below what there can be
-    style.dress(ax, x_label or x, y_label or _labelled(metric))
+    _name_axes(ax, x_label or x, y_label, metric)
     if not len(frame):
         style.nothing(ax, "no points")
-    several = frame.duplicated([key for key in (x, by) if key is not None]).any()
-    told = "mean and 95 % t interval over the seeds" if several else "one run at each point"
-    style.title(ax, _title(metric), told)
-    style.legend(ax)
+    several = frame.duplicated(places).any()
+    counted = "mean and 95 % t interval over the seeds" if several else "one run at each point"
+    style.finish(ax, wording(metric) if _is_metric(metric) else metric, counted)
     return ax
+
+
+def _name_axes(ax: Axes, x_label: str, y_label: str | None, key: str) -> None:
+    """Label the axes; a ratio is drawn in per cent, unless a label says what it is."""
+    known = y_label is None and _is_metric(key)
+    ax.set(xlabel=x_label, ylabel=y_label or (label(key) if known else key))
+    if known and metric(key).unit == "ratio":
+        ax.yaxis.set_major_formatter(style.per_cent())
 
 
 def _positions(ax: Axes, values: "pd.Series[Any]") -> "pd.Series[float]":
     """Where each row lies on the x axis."""
     if pd.api.types.is_numeric_dtype(values):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=pd.api.types.is_integer_dtype(values)))
         return values.astype(float)
     words = [str(value) for value in values.unique()]
     ax.set_xticks(range(len(words)), words)
     return values.map(lambda value: float(words.index(str(value))))
 
 
-def _labelled(key: str) -> str:
-    try:
-        return unit_of(key)
-    except KeyError:
-        return key
-
-
-def _title(key: str) -> str:
+def _is_metric(key: str) -> bool:
     try:
         metric(key)
     except KeyError:
-        return key
-    return wording(key)
+        return False
+    return True

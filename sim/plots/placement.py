@@ -1,32 +1,18 @@
 """Figures of where requests were sent."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
 
 from sim.core.request import DIRECT, Outcome, Reason
-from sim.core.stats import Interval, t_interval
-from sim.plots import style
-from sim.plots.frames import (
-    PLACEMENTS,
-    REQUESTS,
-    Span,
-    check_table,
-    first_run,
-    numbers,
-    runs_of,
-    shown,
-    variants_of,
-    within,
-)
-from sim.plots.style import Notes
-from sim.plots.timeaxis import time_axis
+from sim.core.stats import Floats, t_interval
+from sim.plots import frames, style
+from sim.plots.frames import Span, numbers, shown, within
+from sim.plots.overtime import last_of_panels_s, time_axis
 
 AWAY: Final = (Outcome.SPILL, Outcome.MIGRATED)
 KNOWN: Final = (
@@ -35,7 +21,7 @@ KNOWN: Final = (
 )
 """What podsim's own policies say; each has its colour, whichever of them occur."""
 NO_HOME: Final = frozenset((Outcome.PLACED, Outcome.UNKEYED))
-"""What a policy that knows no home says of its placements."""
+"""What a policy without homes says of its placements."""
 MOST_SESSIONS: Final = 30
 MOST_COLOURS: Final = len(style.PODS)
 GREYS: Final = ("#6e6e6e", "#b9b9b9")
@@ -43,20 +29,21 @@ GREYS: Final = ("#6e6e6e", "#b9b9b9")
 
 def shares_away(placements: pd.DataFrame) -> dict[str, float]:
     """Share of the router's placements of one run that went away from the session's home, by
-    ``outcome: reason``; empty for a policy that knows no home."""
-    routed = placements[placements["proxy"] != DIRECT]
-    if set(routed["outcome"]) <= NO_HOME:
+    ``outcome: reason``; empty for a policy without homes."""
+    if not has_home(placements):
         return {}
+    routed = placements[placements["proxy"] != DIRECT]
     away = routed[routed["outcome"].isin(AWAY)]
     why = away["outcome"].astype(str) + ": " + away["reason"].astype(object).fillna("other")
     return {str(key): int(times) / len(routed) for key, times in why.value_counts().items()}
 
 
 def has_home(placements: pd.DataFrame) -> bool:
-    """Whether any placement of one run knew a home."""
+    """Whether any placement of one run had a home."""
     return not set(placements.loc[placements["proxy"] != DIRECT, "outcome"]) <= NO_HOME
 
 
+@style.styled()
 def spills_by_reason(
     placements: pd.DataFrame,
     *,
@@ -71,91 +58,62 @@ def spills_by_reason(
     router, the mean over the seeds, with the 95 % t interval of the whole bar.
     A policy without a home has no bar.
     """
-    check_table(placements, PLACEMENTS, "dispatch_s", "proxy", "outcome", "reason")
+    frames.check_table(placements, frames.PLACEMENTS, "dispatch_s", "proxy", "outcome", "reason")
     rows = within(placements, "dispatch_s", window_s)
-    order = variants_of(rows, variants)
-    shares = {
-        variant: [shares_away(run) for _, run in runs_of(rows, variant) if has_home(run)]
-        for variant in order
-    }
-    ax = ax or style.own_axes(height_in=2.0 + 0.42 * max(1, len(order)))
-    _bars(ax, shares)
+    order = frames.variants_of(rows, variants)
+    runs = {variant: list(frames.runs_of(rows, variant).values()) for variant in order}
+    shares = {name: [shares_away(run) for run in runs[name] if has_home(run)] for name in order}
+    ax = style.make_room(ax, 0.3)
+    _spill_bars(ax, shares)
     for row, variant in enumerate(order):
         if not shares[variant]:
-            some = any(len(run) for _, run in runs_of(rows, variant))
+            some = any(map(len, runs[variant]))
             style.beside(ax, row, "knows no home" if some else "no placements")
-    style.dress(ax, "share of placements, %", grid="x")
-    style.name_rows(ax, [shown(variant) for variant in order])
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}"))
-    seeds = max((len(runs) for runs in shares.values()), default=0)
-    style.title(
+    ax.set_xlabel("share of placements, %")
+    ax.xaxis.set_major_formatter(style.per_cent())
+    style.name_rows(ax, [shown(variant) for variant in order], 0.4)
+    seeds = max(map(len, shares.values()), default=0)
+    style.finish(
         ax,
         "Requests sent away from their home",
-        _window_told(window_s),
+        frames.window_in_words("dispatched", window_s),
         f"mean of {seeds} seeds with the 95 % t interval of the whole" if seeds > 1 else "",
+        least=1,
     )
-    style.legend(ax, least=1)
     return ax
 
 
-def _window_told(window_s: Span | None) -> str:
-    if window_s is None or (window_s[0] <= 0.0 and np.isinf(window_s[1])):
-        return ""
-    end = "" if np.isinf(window_s[1]) else f" to {window_s[1]:,g} s"
-    return f"dispatched from {window_s[0]:,g} s{end}"
-
-
-def _bars(ax: Axes, shares: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
+def _spill_bars(ax: Axes, shares: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
+    """Stack the mean share of each reason; ``shares`` are those of the runs of each variant."""
     found = {reason for runs in shares.values() for run in runs for reason in run}
-    at = np.arange(len(shares))
-    left = np.zeros(len(shares))
-    for reason, look in style.looks((*KNOWN, *sorted(found - set(KNOWN))), style.PARTS).items():
-        if reason not in found:
-            continue
-        width = np.array(
+    parts = {
+        reason.replace("_", " "): np.array(
             [
-                float(np.mean([run.get(reason, 0.0) for run in runs])) if runs else 0.0
+                sum(run.get(reason, 0.0) for run in runs) / (len(runs) or 1)
                 for runs in shares.values()
             ]
         )
-        ax.barh(
-            at,
-            width,
-            left=left,
-            height=0.62,
-            color=look.colour,
-            hatch=look.hatch,
-            edgecolor="white",
-            linewidth=0.6,
-            label=reason.replace("_", " "),
-        )
-        left = left + width
-    ends = [_whole(ax, row, runs) for row, runs in enumerate(shares.values())]
+        for reason in (*KNOWN, *sorted(found - set(KNOWN)))
+    }
+    style.stack_bars(ax, parts, 0.62)
+    ends = [_whole(ax, row, runs) for row, runs in enumerate(shares.values()) if runs]
     ax.set_xlim(0.0, max(ends, default=0.0) * 1.06 or 0.01)
 
 
 def _whole(ax: Axes, row: int, runs: Sequence[Mapping[str, float]]) -> float:
-    """The interval of a whole bar; returns how far it reaches."""
-    if not runs:
-        return 0.0
-    found: Interval = t_interval([sum(run.values()) for run in runs])
-    assert found.mean is not None
-    if found.mean == 0.0:
+    """Draw the interval of a whole bar; returns how far it reaches."""
+    found = t_interval([sum(run.values()) for run in runs])
+    mean = found.mean or 0.0
+    if mean == 0.0:
         style.beside(ax, row, "none")
-    if found.low is None or found.high is None or found.mean == 0.0:
-        return found.mean
-    low = max(0.0, found.low)
-    ax.errorbar(
-        found.mean,
-        row,
-        xerr=[[found.mean - low], [found.high - found.mean]],
-        color=style.INK,
-        linewidth=1.2,
-        capsize=3.0,
-    )
+    if found.low is None or found.high is None or mean == 0.0:
+        return mean
+    sides = [[mean - max(0.0, found.low)], [found.high - mean]]
+    ax.errorbar(mean, row, xerr=sides, color=style.INK, linewidth=1.2)
     return found.high
 
 
+@style.styled()
 def session_map(
     requests: pd.DataFrame,
     *,
@@ -175,114 +133,76 @@ def session_map(
     ``MOST_COLOURS`` pods only moves are told apart. ``pods`` fixes the order
     and so the colours.
     """
-    check_table(requests, REQUESTS, "session_id", "pod", "arrival_s", "end_s")
-    ax = ax or style.own_axes(height_in=4.6)
-    rows, told = first_run(requests, variant, seed)
-    notes = draw_sessions(ax, rows, window_s, pods)
-    style.title(ax, "Where each session was sent", told, *notes.own, *notes.shared)
-    style.legend(ax, pod_patches(pods or pods_of(rows)))
-    return ax
-
-
-def draw_sessions(
-    ax: Axes,
-    rows: pd.DataFrame,
-    window_s: Span | None,
-    pods: Sequence[str] | None = None,
-    end_s: float = 0.0,
-    least: int = 1,
-) -> Notes:
-    """Draw the sessions of one run without title and legend.
-
-    The axes reach at least to ``end_s`` and have room for ``least`` sessions.
-    """
+    frames.check_table(requests, frames.REQUESTS, "session_id", "pod", "arrival_s", "end_s")
+    ax = style.make_room(ax, 3.4, 2.0)
+    rows, run = frames.first_run(requests, variant, seed)
     sessions, begun = _chosen(rows, window_s)
-    order = list(pods or pods_of(rows))
-    many = len(order) > MOST_COLOURS
-    colours = {pod: look.colour for pod, look in style.looks(order, style.PODS).items()}
+    looks = style.looks(list(pods or pods_of(rows)), style.PODS)
+    many = len(looks) > MOST_COLOURS
     ticks: list[tuple[float, int]] = []
     for row, turns in enumerate(sessions):
-        starts_s, at = numbers(turns, "arrival_s"), [str(pod) for pod in turns["pod"]]
-        ends_s = np.append(starts_s[1:], _last_s(turns))
-        moved = [False, *(after != before for before, after in pairwise(at))]
-        ticks += [(start_s, row) for start_s, move in zip(starts_s, moved) if move]
-        first = np.flatnonzero([True, *moved[1:]])
-        last = np.append(first[1:], len(at)) - 1
+        starts_s, ends_s, at = _stays(turns)
+        ticks += [(start_s, row) for start_s in starts_s[1:]]
         ax.broken_barh(
-            list(zip(starts_s[first], ends_s[last] - starts_s[first])),
+            list(zip(starts_s, ends_s - starts_s)),
             (row - 0.36, 0.72),
-            facecolors=[
-                GREYS[stay % 2] if many else colours[at[begin]] for stay, begin in enumerate(first)
-            ],
             edgecolor="none",
+            facecolors=[
+                GREYS[stay % 2] if many else looks[pod].colour for stay, pod in enumerate(at)
+            ],
         )
-        end_s = max(end_s, float(ends_s[-1]))
     if ticks:
         ax.plot(*zip(*ticks), linestyle="none", marker="|", color="black", markersize=6.5)
     start_s = min((float(turns["arrival_s"].iloc[0]) for turns in sessions), default=0.0)
-    start_s = start_s if window_s is None else window_s[0]
-    style.dress(ax, time_axis(ax, start_s, end_s), "sessions, by arrival", grid="x")
-    ax.set_ylim(max(len(sessions), least) - 0.4, -0.6)
-    ax.set_yticks([])
+    low_s, high_s = window_s or (start_s, 0.0)
+    time_axis(ax, low_s, max(last_of_panels_s(ax), high_s if np.isfinite(high_s) else 0.0))
+    ax.set(ylabel="sessions, by arrival", ylim=(max(len(sessions), 1) - 0.4, -0.6), yticks=[])
     if not sessions:
         style.nothing(ax, "no session with two turns or more")
-        return Notes()
-    return Notes(
-        (f"{len(sessions)} of {begun} sessions, {len(ticks)} moves",),
-        (
-            f"those of two turns or more, the first {MOST_SESSIONS}",
-            "bars last to the next request" + (", greys alternate" if many else ""),
-            "black: moved to another pod",
-        ),
+    style.finish(
+        ax,
+        "Where each session was sent",
+        f"those of two turns or more, the first {MOST_SESSIONS}",
+        "bars last to the next request" + (", greys alternate" if many else ""),
+        "black: moved to another pod",
+        run=run,
+        own=f"{len(sessions)} of {begun} sessions, {len(ticks)} moves",
+        entries=[
+            Patch(facecolor=look.colour, label=pod) for pod, look in looks.items() if not many
+        ],
     )
-
-
-def sessions_to_show(rows: pd.DataFrame, window_s: Span | None) -> int:
-    """How many sessions of one run are drawn."""
-    return min(MOST_SESSIONS, len(_begun(rows, window_s)))
+    return ax
 
 
 def sessions_may_move(requests: pd.DataFrame) -> bool:
     """Whether the sessions of some runs that have several turns are on several pods."""
-    known = requests[requests["session_id"].notna() & requests["pod"].notna()]
-    several = known.duplicated(["variant", "seed", "session_id"], keep=False)
-    return bool(known.loc[several, "pod"].nunique() > 1)
-
-
-def _begun(rows: pd.DataFrame, window_s: Span | None) -> pd.DataFrame:
-    """The sessions with two placed requests or more that begin in the window, by arrival."""
-    placed = rows[rows["session_id"].notna() & rows["pod"].notna()]
-    by_session = placed.groupby("session_id", sort=False, observed=True)["arrival_s"]
-    facts = by_session.agg(["min", "size"])
-    return within(facts[facts["size"] > 1], "min", window_s).sort_values("min", kind="stable")
+    placed = requests[requests["session_id"].notna() & requests["pod"].notna()]
+    several = placed.duplicated(["variant", "seed", "session_id"], keep=False)
+    return bool(placed.loc[several, "pod"].nunique() > 1)
 
 
 def _chosen(rows: pd.DataFrame, window_s: Span | None) -> tuple[list[pd.DataFrame], int]:
-    """The requests of each session to draw, and how many sessions there would be."""
-    begun = _begun(rows, window_s)
-    chosen = begun.index[:MOST_SESSIONS]
-    placed = rows[rows["session_id"].isin(chosen) & rows["pod"].notna()]
-    groups = dict(iter(placed.groupby("session_id", sort=False, observed=True)))
-    return [groups[name].sort_values("arrival_s", kind="stable") for name in chosen], len(begun)
+    """The requests of each session to draw, by arrival, and how many sessions there would be."""
+    placed = rows[rows["session_id"].notna() & rows["pod"].notna()]
+    sessions = placed.groupby("session_id", sort=False, observed=True)
+    facts = sessions["arrival_s"].agg(["min", "size"])
+    begun = within(facts[facts["size"] > 1], "min", window_s).sort_values("min", kind="stable")
+    groups = [sessions.get_group(name) for name in begun.index[:MOST_SESSIONS]]
+    return [turns.sort_values("arrival_s", kind="stable") for turns in groups], len(begun)
 
 
-def _last_s(turns: pd.DataFrame) -> float:
-    """When the last request of a session was over, or when it came if nobody knows."""
-    ends_s = numbers(turns, "end_s")
-    last_s = float(turns["arrival_s"].iloc[-1])
-    return last_s if np.isnan(ends_s[-1]) else max(last_s, float(ends_s[-1]))
+def _stays(turns: pd.DataFrame) -> tuple[Floats, Floats, list[str]]:
+    """From when to when a session is on which pod.
+
+    The last stay ends with the last request, or as it came if its end is unknown.
+    """
+    arrivals_s, pods = numbers(turns, "arrival_s"), turns["pod"].astype(str).to_numpy()
+    last_s = np.nanmax([arrivals_s[-1], numbers(turns, "end_s")[-1]])
+    first = np.flatnonzero([True, *(pods[1:] != pods[:-1])])
+    starts_s = arrivals_s[first]
+    return starts_s, np.append(starts_s[1:], last_s), list(pods[first])
 
 
 def pods_of(rows: pd.DataFrame) -> list[str]:
     """The pods that the requests of a run went to, by name."""
     return sorted(str(pod) for pod in rows["pod"].dropna().unique())
-
-
-def pod_patches(pods: Sequence[str]) -> list[Patch]:
-    """Entries for a legend of pods; none where colours stand for moves."""
-    if len(pods) > MOST_COLOURS:
-        return []
-    return [
-        Patch(facecolor=look.colour, label=pod)
-        for pod, look in style.looks(pods, style.PODS).items()
-    ]

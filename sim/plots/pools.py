@@ -12,12 +12,13 @@ from sim.core.recorder import RunFacts
 from sim.core.stats import Floats, present_at
 from sim.plots import style
 from sim.plots.frames import POOLS, RESIDENCE, Span, check_table, numbers, within
-from sim.plots.style import Notes
-from sim.plots.timeaxis import shade_outside, time_axis
+from sim.plots.overtime import shade_outside, time_axis
 from sim.results.pools import stays
 
 MOST_SWAPS: Final = 60
 """A timeline of more shows the beginning; stripes that are too thin say nothing."""
+DENSE: Final = 4_000
+"""Steps of a count above which it is drawn as a picture."""
 IN_MEMORY: Final[dict[str, Any]] = {"facecolor": style.PARTS[0]}
 """One look for all members, whom their rows tell apart: the legend can show it."""
 LOADING: Final[dict[str, Any]] = {"facecolor": "white", "edgecolor": "#8a8a8a", "hatch": "//////"}
@@ -33,6 +34,7 @@ def residence(facts: RunFacts) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["pool", "member", "start_s", "end_s"])
 
 
+@style.styled()
 def pool_timeline(
     pools: pd.DataFrame,
     residence: pd.DataFrame,
@@ -40,6 +42,7 @@ def pool_timeline(
     members: Sequence[str] | None = None,
     between_s: Span | None = None,
     window_s: Span | None = None,
+    most: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Who was in memory when, who loaded, and how many attempts were held for each member.
@@ -48,85 +51,69 @@ def pool_timeline(
     of ``residence`` for it; ``members`` fixes the order of the rows. A row per
     member: bars where it is ready or drains, hatched where it loads; below, the
     number of attempts that are held for it. ``between_s`` is the part to show,
-    from the start of the window to its ``MOST_SWAPS``-th swap when missing.
+    from the start of the window to its ``MOST_SWAPS``-th swap when missing, and
+    ``most`` the end of the scale of held attempts.
     """
     check_table(pools, POOLS, "kind", "member", "start_s", "end_s", "load_s")
     check_table(residence, RESIDENCE, "member", "start_s", "end_s")
-    ax = ax or style.own_axes(height_in=3.6)
-    order = list(members) if members is not None else _members(pools, residence)
-    between_s = between_s or excerpt(pools, residence, window_s)
-    most = most_held(pools, order, between_s)
-    notes = draw_pool(ax, pools, residence, order, between_s, window_s, most)
-    style.title(ax, "Who was in memory", *notes.own, *notes.shared)
-    style.legend(ax, pool_patches())
-    return ax
-
-
-def draw_pool(
-    ax: Axes,
-    pools: pd.DataFrame,
-    residence: pd.DataFrame,
-    members: Sequence[str],
-    between_s: Span,
-    window_s: Span | None,
-    most: int,
-) -> Notes:
-    """Draw a pool without title and legend; ``most`` is the end of the scale of held attempts."""
+    ax = style.make_room(ax, 0.5)
+    order = list(members or sorted({str(name) for name in (*pools.member, *residence.member)}))
+    start_s, stop_s = between_s = between_s or excerpt(pools, residence, window_s)
+    most = most_held(pools, order, between_s) if most is None else most
     swaps, held = pools[pools["kind"] == "swap"], pools[pools["kind"] == "hold"]
-    start_s, stop_s = between_s
-    times_s = _changes(held, between_s)
-    for row, name in enumerate(members):
+    for row, name in enumerate(order):
         mine = residence[residence["member"] == name]
         _bars(ax, row, numbers(mine, "start_s"), numbers(mine, "end_s"), **IN_MEMORY)
         loads = swaps[(swaps["member"] == name) & swaps["load_s"].notna()]
         ends_s = np.nan_to_num(numbers(loads, "end_s"), nan=stop_s)
         _bars(ax, row, ends_s - numbers(loads, "load_s"), ends_s, **LOADING)
-        if most:
-            height = _held(held, name, times_s) / most * QUEUE[1]
-            floor = row + QUEUE[0]
-            ax.fill_between(
-                times_s, floor, floor - height, step="post", color=style.INK, linewidth=0.0
-            )
-    style.dress(ax, time_axis(ax, start_s, stop_s), grid="x")
-    style.name_rows(ax, members)
-    if not members:
+        _queue(ax, row, *_held(held, name, between_s), most)
+    time_axis(ax, start_s, stop_s)
+    style.name_rows(ax, order, 0.4)
+    if not order:
         style.nothing(ax, "no pool")
     shaded = shade_outside(ax, window_s, stop_s)
     begun = len(within(swaps, "start_s", between_s))
-    return Notes(
-        (f"{begun} swaps" if begun == len(swaps) else f"{begun} of {len(swaps)} swaps",),
-        (
-            f"black below a member: attempts held for it, up to {most}" if most else "",
-            shaded if window_s and (start_s < window_s[0] or stop_s > window_s[1]) else "",
-        ),
+    style.finish(
+        ax,
+        "Who was in memory",
+        f"black below a member: attempts held for it, up to {most}" if most else "",
+        shaded if window_s and (start_s < window_s[0] or stop_s > window_s[1]) else "",
+        own=f"{begun} swaps" if begun == len(swaps) else f"{begun} of {len(swaps)} swaps",
+        entries=[
+            Patch(label="in memory", **IN_MEMORY),
+            Patch(label="loading", **LOADING),
+            Patch(label="attempts held", facecolor=style.INK),
+        ],
     )
+    return ax
+
+
+def _queue(ax: Axes, row: int, times_s: Floats, held: Floats, most: int) -> None:
+    """Fill the number of attempts that are held for a member, below it."""
+    if most:
+        floor = row + QUEUE[0]
+        top = floor - held / most * QUEUE[1]
+        filled = ax.fill_between(times_s, floor, top, step="post", color=style.INK, linewidth=0.0)
+        filled.set_rasterized(len(times_s) > DENSE)
 
 
 def most_held(pools: pd.DataFrame, members: Sequence[str], between_s: Span) -> int:
     """The highest number of attempts held for one member at a time."""
     held = pools[pools["kind"] == "hold"]
-    times_s = _changes(held, between_s)
-    return max((int(_held(held, name, times_s).max(initial=0.0)) for name in members), default=0)
+    return max((int(_held(held, name, between_s)[1].max()) for name in members), default=0)
 
 
 def excerpt(pools: pd.DataFrame, residence: pd.DataFrame, window_s: Span | None) -> Span:
     """From the start of the window to its end, or to where there have been enough swaps."""
-    end_s = _end_s(pools, residence)
+    both = pd.concat([frame[["start_s", "end_s"]].astype(float) for frame in (pools, residence)])
+    end_s = float(np.nanmax(both.to_numpy(), initial=0.0))
     start_s, stop_s = window_s or (0.0, end_s)
-    starts_s = np.sort(numbers(pools[pools["kind"] == "swap"], "start_s"))
-    inside = starts_s[(starts_s >= start_s) & (starts_s < stop_s)]
-    if len(inside) > MOST_SWAPS:
-        stop_s = float(inside[MOST_SWAPS])
+    begun = within(pools[pools["kind"] == "swap"], "start_s", (start_s, stop_s))
+    starts_s = np.sort(numbers(begun, "start_s"))
+    if len(starts_s) > MOST_SWAPS:
+        stop_s = float(starts_s[MOST_SWAPS])
     return start_s, max(start_s, min(stop_s, end_s))
-
-
-def pool_patches() -> list[Patch]:
-    """Entries for a legend."""
-    return [
-        Patch(label="in memory", **IN_MEMORY),
-        Patch(label="loading", **LOADING),
-        Patch(facecolor=style.INK, label="attempts held"),
-    ]
 
 
 def _bars(ax: Axes, row: int, starts_s: Floats, ends_s: Floats, **look: Any) -> None:
@@ -134,26 +121,10 @@ def _bars(ax: Axes, row: int, starts_s: Floats, ends_s: Floats, **look: Any) -> 
     ax.broken_barh(spans, (row + BAR[0], BAR[1]), linewidth=0.6, **look)
 
 
-def _members(pools: pd.DataFrame, residence: pd.DataFrame) -> list[str]:
-    return sorted({str(name) for name in (*pools["member"], *residence["member"])})
-
-
-def _end_s(pools: pd.DataFrame, residence: pd.DataFrame) -> float:
-    times_s = np.concatenate(
-        [numbers(frame, column) for frame in (pools, residence) for column in ("start_s", "end_s")]
-    )
-    return float(times_s[~np.isnan(times_s)].max(initial=0.0))
-
-
-def _changes(held: pd.DataFrame, between_s: Span) -> Floats:
-    """The instants at which the number of held attempts may change, and the two ends."""
-    times_s = np.concatenate([numbers(held, "start_s"), numbers(held, "end_s")])
-    inside = times_s[(times_s > between_s[0]) & (times_s < between_s[1])]
-    return np.unique(np.concatenate([inside, between_s]))
-
-
-def _held(held: pd.DataFrame, member: str, times_s: Floats) -> Floats:
-    """How many attempts are held for a member from each of these instants on."""
+def _held(held: pd.DataFrame, member: str, between_s: Span) -> tuple[Floats, Floats]:
+    """The instants at which held attempts may come or go, and how many of a member there are."""
     mine = held[held["member"] == member]
+    times_s = np.concatenate([numbers(mine, "start_s"), numbers(mine, "end_s"), between_s])
+    times_s = np.unique(times_s[(times_s >= between_s[0]) & (times_s <= between_s[1])])
     ends_s = np.nan_to_num(numbers(mine, "end_s"), nan=np.inf)
-    return present_at(numbers(mine, "start_s"), ends_s, times_s).astype(np.float64)
+    return times_s, present_at(numbers(mine, "start_s"), ends_s, times_s).astype(np.float64)

@@ -1,38 +1,49 @@
-"""How every figure looks: colours, dashes and markers by name, titles, legends, sizes.
+"""How every figure looks: style sheet, colours by name, title and legend, rows, files.
 
 Colours are told apart with any colour vision, and by dashes, markers or hatches
 in grey print. Nothing here touches pyplot or its global state.
 """
 
+import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.transforms import ScaledTranslation
+from matplotlib.style import context
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from sim.plots.saving import Drawing
+from sim.core.stats import Floats
 
+styled = partial(context, Path(__file__).with_name("podsim.mplstyle"), after_reset=True)
+"""The style sheet over Matplotlib's defaults, whatever the caller has set; also a decorator."""
+
+Format = Literal["svg", "png", "pdf"]
+_NO_DATE: Final[dict[Format, dict[str, str | None]]] = {
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 WIDTH_IN: Final = 6.0
-HEIGHT_IN: Final = 4.0
-TITLE_PT: Final = 12.5
-TEXT_PT: Final = 10.5
-NOTE_PT: Final = 9.5
-"""Of 6 in scaled to a phone of 360 px this still leaves 8 px."""
+TITLE_PT, TEXT_PT, NOTE_PT = 12.5, 10.5, 9.5
+LINE: Final = 1.32
+"""Height of a line of text, as a share of its size."""
+CHARACTER: Final = 0.54
+"""Mean width of a character of DejaVu Sans, as a share of its size; of a bold one a sixth more."""
 INK: Final = "#222222"
 FAINT: Final = "#5f5f5f"
-GRID: Final = "#e4e4e4"
 SHADE: Final = "#f1f1f1"
-_NOTES: Final = "notes"
-BOLD: Final = 1.17
-"""How much wider bold letters are."""
-_CHARACTER_EM: Final = 0.52
-"""Mean width of a character of running text in DejaVu Sans, as a share of its size."""
 
 # M. Okabe and K. Ito, "Color Universal Design" (2008), without the yellow, which vanishes on white.
 VARIANTS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -77,49 +88,85 @@ class Look:
         return {"color": self.colour, "linewidth": 0.7, "alpha": 0.35}
 
 
-@dataclass(frozen=True)
-class Notes:
-    """What must be known to read a figure: of one run alone, and in any panel."""
-
-    own: tuple[str, ...] = ()
-    shared: tuple[str, ...] = ()
-
-
 def looks(names: Sequence[str], colours: Sequence[str] = VARIANTS) -> dict[str, Look]:
     """A look for each name by its place: colours come round with another dash, marker, hatch."""
-    found = {}
-    for at, name in enumerate(names):
-        turn = at + at // len(colours)
-        found[name] = Look(
+    turns = [at + at // len(colours) for at in range(len(names))]
+    return {
+        name: Look(
             colours[at % len(colours)],
             DASHES[turn % len(DASHES)],
             MARKERS[turn % len(MARKERS)],
             HATCHES[turn % len(HATCHES)],
         )
-    return found
+        for at, (name, turn) in enumerate(zip(names, turns))
+    }
 
 
-def own_axes(width_in: float = WIDTH_IN, height_in: float = HEIGHT_IN) -> Axes:
-    """Axes in a figure of their own."""
-    return Drawing(figsize=(width_in, height_in), layout="constrained").add_subplot()
+class Drawing(Figure):
+    """A figure under the style sheet, which a notebook shows though pyplot does not know it.
+
+    Its height grows by what its panels, title, notes and legend need. One that is
+    ``bare`` leaves title and ``notes`` to the page it stands on. Without a ``title`` it
+    has that of its panels.
+    """
+
+    def __init__(self, width_in: float, title: str = "", bare: bool = False) -> None:
+        super().__init__(figsize=(width_in, 0.5), layout=ConstrainedLayoutEngine())
+        self.title, self.bare = title, bare
+        self.notes: list[str] = []
+        self.entries: dict[str, Artist] = {}
+        self.finished = 0
+
+    @styled()
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw it; ticks are made only now."""
+        super().draw(renderer)
+
+    def _repr_svg_(self) -> str:
+        return as_bytes(self).decode()
+
+    def compose(self, least: int) -> None:
+        """Add title, notes, legend and colour bar once all panels are drawn."""
+        if len(self.axes) > 1:
+            _share_label(self.axes)
+        _colour_bar(self.axes)
+        below_in = _legend(self, list(self.entries.values())) if len(self.entries) >= least else 0.0
+        heads = [] if self.bare else textwrap.wrap(self.title, characters(self, TITLE_PT * 7 / 6))
+        lines = [] if self.bare else textwrap.wrap("; ".join(self.notes), characters(self, NOTE_PT))
+        title_in, notes_in = len(heads) * TITLE_PT * LINE / 72, len(lines) * NOTE_PT * LINE / 72
+        height_in = self.get_figheight() + below_in + title_in + notes_in
+        self.set_figheight(height_in)
+        left, top = 0.06 / self.get_figwidth(), 1.0 - 0.06 / height_in
+        self.text(left, top, "\n".join(heads), size=TITLE_PT, weight="bold", va="top")
+        top -= title_in / height_in
+        self.text(left, top, "\n".join(lines), size=NOTE_PT, color=FAINT, va="top")
+        top -= notes_in / height_in
+        self.set_layout_engine(ConstrainedLayoutEngine(rect=(0.0, 0.0, 1.0, top)))
 
 
-def panels(count: int, each_in: float, width_in: float = WIDTH_IN) -> list[Axes]:
-    """Axes one below the other with one x axis, in a figure of their own."""
-    engine = ConstrainedLayoutEngine(h_pad=0.06, hspace=0.0)
-    figure = Drawing(figsize=(width_in, 1.4 + each_in * count), layout=engine)
-    return list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
+@styled()
+def as_bytes(figure: Figure | SubFigure, form: Format = "svg") -> bytes:
+    """A figure as the content of a file: the same figure, the same bytes, in every process."""
+    whole = figure.get_figure(root=True)
+    assert whole is not None
+    canvas = {"svg": FigureCanvasSVG, "png": FigureCanvasAgg, "pdf": FigureCanvasPdf}[form](whole)
+    file = io.BytesIO()
+    canvas.print_figure(file, format=form, metadata=_NO_DATE[form])
+    return file.getvalue()
 
 
-def share_labels(axes: Sequence[Axes]) -> None:
-    """One label for the y axes of panels, and x labels only at the last."""
-    text = axes[0].get_ylabel()
-    for ax in axes:
-        ax.label_outer()
-        if len(axes) > 1:
-            ax.set_ylabel("")
-    if len(axes) > 1 and text:
-        figure_of(axes[0]).supylabel(text, fontsize=TEXT_PT, color=INK)
+@styled()
+def make_room(ax: Axes | None, alone_in: float, panel_in: float = 0.0) -> Axes:
+    """The axes, else new ones in a figure of their own, which grows by the height they need.
+
+    That is ``panel_in`` for one of several panels, when given.
+    """
+    ax = ax or Drawing(WIDTH_IN).add_subplot()
+    figure = figure_of(ax)
+    if isinstance(figure, Drawing):
+        more_in = panel_in if panel_in and len(figure.axes) > 1 else alone_in
+        figure.set_figheight(figure.get_figheight() + more_in)
+    return ax
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -129,173 +176,144 @@ def figure_of(ax: Axes) -> Figure:
     return figure
 
 
-def dress(ax: Axes, x: str = "", y: str = "", grid: str = "both") -> None:
-    """Labels with units, quiet spines, a faint grid: on ``both`` axes, on ``x`` or ``none``."""
-    ax.set_xlabel(x, fontsize=TEXT_PT, color=INK)
-    ax.set_ylabel(y, fontsize=TEXT_PT, color=INK)
-    ax.tick_params(labelsize=TEXT_PT, colors=INK, length=3.0, width=0.8)
-    ax.tick_params(which="minor", length=0.0)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_color(FAINT)
-        ax.spines[side].set_linewidth(0.8)
-    ax.set_axisbelow(True)
-    ax.grid(False)
-    if grid != "none":
-        ax.grid(True, axis="both" if grid == "both" else "x", color=GRID, linewidth=0.8)
+def characters(figure: Figure, size_pt: float) -> int:
+    """How many characters of a size fit in the width of a figure."""
+    return int((figure.get_figwidth() * 72.0 - 8.0) / (size_pt * CHARACTER))
 
 
-def name_rows(ax: Axes, names: Sequence[str], least: int = 1) -> None:
-    """A named row for each of ``names`` from the top down, with room for ``least``."""
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(max(len(names), least) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0.0)
-
-
-def title(ax: Axes, text: str, *notes: str, panel: str = "") -> None:
-    """A title at the left, and below it in grey what must be known to read the figure.
-
-    ``panel`` is what the first of several panels shows.
-    """
-    said = "; ".join(note for note in notes if note)
-    lines = _wrapped(ax, said, NOTE_PT)
-    above_pt = 6.0 + (TEXT_PT * 1.5 if panel else 0.0)
-    if panel:
-        _above(ax, panel, 4.0, TEXT_PT, INK)
-    if lines:
-        _above(ax, "\n".join(lines), above_pt, NOTE_PT, FAINT, _NOTES)
-    pad_pt = above_pt + 1.0 + len(lines) * NOTE_PT * 1.36
-    ax.set_title(
-        "\n".join(_wrapped(ax, text, TITLE_PT * BOLD)),
-        loc="left",
-        fontsize=TITLE_PT,
-        fontweight="bold",
-        color=INK,
-        pad=pad_pt,
-        verticalalignment="bottom",
-    )
-
-
-def _wrapped(ax: Axes, text: str, size_pt: float) -> list[str]:
-    """Lines that are no wider than the axes will be."""
-    return textwrap.wrap(text, int(_room_pt(ax) / (size_pt * _CHARACTER_EM)))
-
-
-def take_title(ax: Axes) -> tuple[str, str]:
-    """Take title and notes off the axes, for who sets them as text elsewhere; returns both."""
-    text = " ".join(ax.get_title(loc="left").split())
-    ax.set_title("", loc="left")
-    notes = [note for note in ax.texts if note.get_gid() == _NOTES]
-    said = " ".join(" ".join(note.get_text() for note in notes).split())
-    for note in notes:
-        note.remove()
-    return text, said
-
-
-def panel_label(ax: Axes, text: str) -> None:
-    """What one of several panels shows, above it at the left."""
-    _above(ax, text, 4.0, TEXT_PT, INK)
-
-
-def _above(
-    ax: Axes, text: str, above_pt: float, size_pt: float, colour: str, gid: str | None = None
+def finish(
+    ax: Axes,
+    title: str,
+    *notes: str,
+    run: str = "",
+    own: str = "",
+    entries: Sequence[Artist] | None = None,
+    least: int = 2,
 ) -> None:
-    ax.annotate(
-        text,
-        xy=(0.0, 1.0),
-        xycoords="axes fraction",
-        xytext=(0.0, above_pt),
-        textcoords="offset points",
-        fontsize=size_pt,
-        color=colour,
-        verticalalignment="bottom",
-        linespacing=1.25,
-        gid=gid,
-    )
+    """Give axes title, notes, and a legend of ``entries``, else of what is drawn under a label.
 
-
-def _room_pt(ax: Axes) -> float:
-    """About how wide the axes will be, once their ticks and labels have the room they need."""
-    share = ax.get_position().width / 0.775  # of a figure with one pair of axes, and no layout yet
-    named = [len(label.get_text()) for label in ax.get_yticklabels()]
-    beside_pt = 36.0 + TEXT_PT * 0.6 * max(named, default=0)
-    return max(100.0, figure_of(ax).get_figwidth() * 72.0 * share - beside_pt)
-
-
-def legend(
-    ax: Axes, handles: Sequence[Artist] | None = None, least: int = 2, below_pt: float = 40.0
-) -> None:
-    """A legend below the axes, in as many columns as fit; none of fewer than ``least`` entries.
-
-    It tells of what is drawn under a label, unless ``handles`` are given.
+    Without ``least`` entries there is none. Of several panels all of that stands
+    once around them, and the name of a panel goes on with its ``own`` note.
     """
-    entries = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
-    labels = [str(entry.get_label()) for entry in entries]
-    if len(labels) < least:
+    figure = figure_of(ax)
+    found = ax.get_legend_handles_labels()[0] if entries is None else entries
+    if not isinstance(figure, Drawing):
+        words = "; ".join(filter(None, (run, own, *notes)))
+        ax.set_title("\n".join([title, *textwrap.wrap(words, characters(figure, NOTE_PT))]))
+        if len(found) >= least:
+            ax.legend(handles=found)
         return
-    shift = ScaledTranslation(0.0, -below_pt / 72.0, figure_of(ax).dpi_scale_trans)
-    ax.legend(
-        entries,
-        labels,
-        loc="upper left",
-        bbox_to_anchor=(0.0, 0.0),
-        bbox_transform=ax.transAxes + shift,
-        ncols=_columns(labels, _room_pt(ax)),
-        fontsize=TEXT_PT,
-        frameon=False,
-        borderaxespad=0.0,
-        borderpad=0.0,
-        handlelength=2.4,
-        columnspacing=1.4,
-        labelcolor=INK,
+    if len(figure.axes) > 1:
+        named = ": ".join(filter(None, (ax.get_title(loc="left"), own)))
+        ax.set_title(textwrap.fill(named, int(0.9 * characters(figure, TEXT_PT))))
+    else:
+        notes = (run, own, *notes)
+    figure.notes += [note for note in notes if note and note not in figure.notes]
+    figure.title = figure.title or title
+    figure.entries |= {str(handle.get_label()): handle for handle in found}
+    figure.finished += 1
+    if figure.finished == len(figure.axes):
+        figure.compose(least)
+
+
+def _legend(figure: Figure, entries: Sequence[Artist]) -> float:
+    """Set a legend below everything, in as many columns as fit; returns its height in inches."""
+    room = characters(figure, TEXT_PT)
+    labels = [textwrap.fill(str(each.get_label()), room - 8) for each in entries]
+    widths = np.array([7 + max(map(len, label.splitlines())) for label in labels])
+    columns = next(
+        (
+            count
+            for count in range(len(labels), 1, -1)
+            if sum(part.max() for part in np.array_split(widths, count)) <= room
+        ),
+        1,
     )
+    figure.legend(entries, labels, loc="outside lower left", ncols=columns)
+    rows = -(-len(labels) // columns) + sum(label.count("\n") for label in labels)
+    return 0.1 + rows * TEXT_PT * 1.45 / 72.0
 
 
-def _columns(labels: Sequence[str], room_pt: float) -> int:
-    """The largest number of columns, filled from the top down, that fit side by side."""
-    widths_pt = np.array([TEXT_PT * (4.7 + 0.56 * len(label)) for label in labels])
-    for columns in range(len(labels), 1, -1):
-        if sum(part.max() for part in np.array_split(widths_pt, columns)) <= room_pt:
-            return columns
-    return 1
+def _share_label(axes: Sequence[Axes]) -> None:
+    """One label for the y axes of panels if all have the same, x labels at the last of shared."""
+    for ax in axes[:-1]:
+        if ax.get_shared_x_axes().joined(ax, axes[-1]):
+            ax.label_outer()
+    labels = {ax.get_ylabel() for ax in axes}
+    if len(labels) == 1:
+        figure_of(axes[0]).supylabel(labels.pop(), size="medium", color=INK)
+        for ax in axes:
+            ax.set_ylabel("")
+
+
+def _colour_bar(axes: Sequence[Axes]) -> None:
+    """Say what the colours of images are, which have one scale."""
+    images = [image for ax in axes for image in ax.images]
+    if not images:
+        return
+    bar = figure_of(axes[0]).colorbar(
+        images[0],
+        ax=list(axes),
+        label=str(images[0].get_label()),
+        ticks=MaxNLocator(4, integer=True),
+        pad=0.02,
+        aspect=24,
+        extend="max",
+    )
+    if bar.solids is not None:
+        bar.solids.set_rasterized(True)  # as 256 rectangles their seams would show
+    bar.outline.set_visible(False)
+
+
+def name_rows(ax: Axes, names: Sequence[str], row_in: float = 0.3) -> None:
+    """Name a row for each of ``names``, from the top down, in a third of the width.
+
+    Each needs ``row_in``, and more when its name has several lines.
+    """
+    most = int(figure_of(ax).get_figwidth() * 72.0 * 0.37 / (TEXT_PT * CHARACTER))
+    named = [textwrap.fill(name, most, max_lines=4, placeholder="…") for name in names]
+    make_room(ax, sum(row_in + 0.18 * name.count("\n") for name in named) or row_in)
+    ax.set_yticks(range(len(names)), named)
+    ax.set_ylim(max(len(names), 1) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0.0)
+    ax.grid(visible=False, axis="y")
+
+
+def stack_bars(ax: Axes, parts: Mapping[str, Floats], height: float) -> Floats:
+    """Draw bars of parts one after the other, from row 0 on; returns where the bars end.
+
+    A part that is 0 in all rows is left out, the others keep their colours.
+    """
+    ends = np.zeros(len(next(iter(parts.values()), ())))
+    for (name, widths), look in zip(parts.items(), looks(list(parts), PARTS).values()):
+        if not widths.any():
+            continue
+        ax.barh(
+            np.arange(len(widths)),
+            widths,
+            left=ends,
+            height=height,
+            label=name,
+            color=look.colour,
+            hatch=look.hatch,
+            edgecolor="white",
+            linewidth=0.6,
+        )
+        ends = ends + widths
+    return ends
+
+
+def per_cent() -> FuncFormatter:
+    """What writes shares as per cent."""
+    return FuncFormatter(lambda share, _: f"{share * 100:g}")
 
 
 def nothing(ax: Axes, why: str) -> None:
     """Say in the middle of empty axes why there is nothing to see."""
-    ax.text(
-        *(0.5, 0.5, why),
-        transform=ax.transAxes,
-        ha="center",
-        va="center",
-        fontsize=TEXT_PT,
-        color=FAINT,
-    )
-
-
-def value_label(ax: Axes, x: float, row: float, text: str) -> None:
-    """A value above its point in a row."""
-    ax.annotate(
-        text,
-        (x, row),
-        xytext=(0.0, 5.5),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        fontsize=NOTE_PT - 1.0,
-        color=FAINT,
-    )
+    ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center", color=FAINT)
 
 
 def beside(ax: Axes, row: float, words: str) -> None:
-    """Words in a row that has no bar or dot, at the left end of the axes."""
-    ax.annotate(
-        words,
-        (0.0, row),
-        xycoords=("axes fraction", "data"),
-        xytext=(5.0, 0.0),
-        textcoords="offset points",
-        va="center",
-        fontsize=NOTE_PT,
-        color=FAINT,
-    )
+    """Write words in a row that has no bar or dot, at the left end of the axes."""
+    at = ax.get_yaxis_transform()
+    ax.text(0.01, row, words, transform=at, va="center", color=FAINT, size=NOTE_PT)

@@ -1,19 +1,8 @@
-"""Pools: several models that share the memory of the same GPUs.
+"""Model pools: several models that take turns on the same GPUs.
 
-What all kinds have in common: ``attempts`` (who waits, who is in flight, and
-their rows), ``rounds`` (one decision at a time), and of one member each
-``drain`` and ``loading``.
-
-A model pool and a fair one have one exclusive slot. The proxy and the machine
-are two sides, as in LLMKube's router and controller: ``activator`` decides who
-is granted, held or skipped and which swap starts, by what the proxy believes
-(``belief``: resident, counts, who waits; ``decision``: what follows for an
-attempt, ``fair``: what does there; ``reclaim``: when the default comes back);
-``slot`` does it, with processes and a clock, and knows no requests.
-
-``llamaswap`` and ``ollama`` are schedulers of several members that come and go
-beside each other (``runner``: one of them, ``idleness``: when it has nothing to
-do, ``memory``: what they share). They start the processes themselves, so they
-know who is there; they hold whoever cannot be served, without a bound, and skip
-nobody. ``spec`` and the ``*_spec`` have the settings.
+The proxy and the machine are two sides, as in LLMKube's router and controller: ``scheduler``
+decides which attempt is granted, held or skipped and which swap starts, by what the proxy
+knows (``observed_state``; ``decision``: what follows for an attempt, ``fair``: another
+decision; ``swaps``: swaps and the reclaim of the default member). ``slot`` carries it out with
+processes and a clock, and knows no requests. ``spec`` has the settings.
 """

@@ -1,14 +1,14 @@
-"""What follows for an attempt from what the proxy believes: router and pools, 6, "Decision"."""
+"""What follows for an attempt from what the proxy believes of its pool."""
 
 from enum import Enum, auto
 
 from sim.core.kernel import BOUNDARY_TOLERANCE_S
 from sim.core.ports import Activation
 from sim.pool.observed_state import ObservedState
-from sim.pool.spec import ExclusiveSlot
+from sim.pool.spec import ExclusivePool
 
 
-class Verdict(Enum):
+class ActivationVerdict(Enum):
     """What becomes of an attempt now."""
 
     GRANT = auto()
@@ -20,20 +20,28 @@ class Verdict(Enum):
 class Decision:
     """Decides for one attempt at a time; changes nothing."""
 
-    def __init__(self, spec: ExclusiveSlot, belief: ObservedState) -> None:
+    def __init__(self, spec: ExclusivePool, belief: ObservedState) -> None:
         self._spec = spec
         self._belief = belief
 
-    def verdict(self, activation: Activation, now_s: float) -> Verdict:
+    def verdict(self, activation: Activation, now_s: float) -> ActivationVerdict:
         """By the numbers of the rule; 4 is a matter of time and of the client."""
         belief = self._belief
         if belief.swap is not None:  # 3, in both modes: the incumbent is on its way out
-            return Verdict.WAIT
+            return ActivationVerdict.WAIT
         if activation.member == belief.resident:  # 1, also while others wait for another member
-            return Verdict.GRANT if self._may_be_granted(activation, now_s) else Verdict.WAIT
+            return (
+                ActivationVerdict.GRANT
+                if self._may_be_granted(activation, now_s)
+                else ActivationVerdict.WAIT
+            )
         if not self._is_kept(now_s):  # 2, cold or idle
-            return Verdict.SWAP if self._may_start_swap(activation, now_s) else Verdict.WAIT
-        return Verdict.SKIP if activation.if_idle else Verdict.WAIT  # 2, busy
+            return (
+                ActivationVerdict.SWAP
+                if self._may_start_swap(activation, now_s)
+                else ActivationVerdict.WAIT
+            )
+        return ActivationVerdict.SKIP if activation.if_idle else ActivationVerdict.WAIT  # 2, busy
 
     def is_full(self, member: str) -> bool:
         """Whether as many attempts of ``member`` are in flight or held as may be: maxHeld."""

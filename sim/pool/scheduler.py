@@ -7,14 +7,13 @@ from sim.core.kernel import BOUNDARY_TOLERANCE_S, Order, instant
 from sim.core.ports import Activation, PoolContext, PoolEvent, ProcessPort
 from sim.core.registry import family
 from sim.core.request import PoolError
-from sim.pool.decision import Decision, Verdict
+from sim.pool.decision import ActivationVerdict, Decision
 from sim.pool.loading import LoadPlans
-from sim.pool.observed_state import ObservedState, Swap
-from sim.pool.reclaim import ReclaimClock
-from sim.pool.rounds import WakeLoop
-from sim.pool.slot import Slot, SlotTiming
-from sim.pool.spec import ExclusiveSlot, ModelPool
-from sim.pool.swaps import SwapBound, Swaps
+from sim.pool.observed_state import ObservedState, RunningSwap
+from sim.pool.slot import ExclusiveSlot, SlotTiming
+from sim.pool.spec import ExclusivePool, ModelPool
+from sim.pool.swaps import ReclaimClock, SwapBound, Swaps
+from sim.pool.wake_loop import WakeLoop
 
 
 @family(ModelPool)
@@ -27,7 +26,7 @@ class PoolScheduler:
     def __init__(
         self,
         name: str,
-        spec: ExclusiveSlot,
+        spec: ExclusivePool,
         context: PoolContext,
         decision: Callable[[ObservedState], Decision] | None = None,
     ) -> None:
@@ -52,13 +51,13 @@ class PoolScheduler:
         self._checked_s = 0.0  # when the belief was last compared with the slot
         self._rounds = WakeLoop(self._belief.waits, self._act)
 
-    def _make_slot(self, spec: ExclusiveSlot, context: PoolContext) -> Slot:
+    def _make_slot(self, spec: ExclusivePool, context: PoolContext) -> ExclusiveSlot:
         always_idle = spec.idle_probe == "always-idle"
         timing = SlotTiming(spec.idle_probe_interval, always_idle, spec.ready_poll_interval)
         kernel, processes = context.kernel, context.processes
-        return Slot(kernel, processes, self._plans, timing, self._slot_settled)
+        return ExclusiveSlot(kernel, processes, self._plans, timing, self._slot_settled)
 
-    def _make_swaps(self, name: str, spec: ExclusiveSlot, context: PoolContext) -> Swaps:
+    def _make_swaps(self, name: str, spec: ExclusivePool, context: PoolContext) -> Swaps:
         ties = context.streams.scalar(f"pool/{name}/ties")
         bound = SwapBound(spec.swap_bound_s, spec.compat.tie_order, ties)
         belief, slot, events = self._belief, self._slot, context.events
@@ -147,14 +146,16 @@ class PoolScheduler:
         verdict = self._decision.verdict(activation, self._kernel.now_s)
         joins = activation.event is None
         if joins:
-            self._belief.open_row(activation, "skip" if verdict is Verdict.SKIP else "hold")
-        if verdict is Verdict.GRANT:
+            self._belief.open_row(
+                activation, "skip" if verdict is ActivationVerdict.SKIP else "hold"
+            )
+        if verdict is ActivationVerdict.GRANT:
             self._grant(activation)
-        elif verdict is Verdict.SKIP:
+        elif verdict is ActivationVerdict.SKIP:
             self._belief.stop_waiting(activation, PoolError.INCUMBENT_BUSY)
             self._rounds.changed()  # another one may be the oldest now
             activation.refused(PoolError.INCUMBENT_BUSY)
-        elif verdict is Verdict.SWAP:
+        elif verdict is ActivationVerdict.SWAP:
             self._swaps.start(activation.member, "request")
         if joins and self._belief.waits(activation):
             until_s = activation.hold_until_s
@@ -208,10 +209,10 @@ class PoolScheduler:
         self._check_belief()
         self._decide_all(swap.target if self._spec.grant_target_waiters_first else None)
 
-    def _bound_reached(self, swap: Swap) -> None:
+    def _bound_reached(self, swap: RunningSwap) -> None:
         self._give_up(swap, "deadline", PoolError.SWAP_DEADLINE)
 
-    def _give_up(self, swap: Swap, result: str, error: str) -> None:
+    def _give_up(self, swap: RunningSwap, result: str, error: str) -> None:
         """A swap has failed: those who wait for its target get ``error``, in joining order."""
         failing = self._belief.waiting_for(swap.target)
         if self._spec.swap_error_to == "first":
@@ -222,7 +223,7 @@ class PoolScheduler:
         for activation in failing:
             activation.refused(error)
 
-    def _go_on_without(self, swap: Swap, result: str) -> None:
+    def _go_on_without(self, swap: RunningSwap, result: str) -> None:
         """A swap has failed or is not wanted any more: the new state, before anybody is told."""
         self._swaps.end(swap, result)
         self._check_belief()

@@ -11,8 +11,7 @@ from typing import Literal, TypeAlias
 
 from sim.core.kernel import Kernel, Order
 from sim.core.ports import PoolEvent, ProcessPort
-from sim.pool.drain import Drain
-from sim.pool.loading import Loading, LoadPlans
+from sim.pool.loading import Drain, Loading, LoadPlans
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class _Change:
         self.phase, self.since_s = phase, now_s
 
 
-class Slot:
+class ExclusiveSlot:
     """One exclusive place; ``ended(ready)`` is called when a change of hands is over.
 
     It is called as an event of its own, never before ``swap_to`` returns, and

@@ -1,4 +1,4 @@
-"""The settings of a pool of kind ``model-pool`` (router and pools, 6).
+"""The settings of a pool of kind ``model-pool``.
 
 The defaults are LLMKube's, where it has such a setting, else what it does without one.
 """
@@ -21,7 +21,7 @@ from sim.core.fields import (
     whole,
 )
 from sim.core.rules import Problem, rule
-from sim.hardware.swaptimes import SwapTimes
+from sim.hardware.loading import SwapTimes
 from sim.scenario.pool import Pool, RouterSide
 
 COLD: Final = "cold"
@@ -62,7 +62,7 @@ class Compat(Model):
     )
 
 
-class ExclusiveSlot(Pool):
+class ExclusivePool(Pool):
     """One slot whose members take turns: what kinds of such pools have in common."""
 
     knows_if_idle: ClassVar[bool] = True
@@ -192,11 +192,11 @@ class ExclusiveSlot(Pool):
         """Seconds that a swap may take from its start, draining included."""
         return UNBUDGETED_SWAP_S if self.swap_budget is None else self.swap_budget
 
-    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+    def warnings(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
         """Members whose swaps end at their bound even when nobody has to drain."""
         bound_s = self.swap_bound_s
         bound = f"{bound_s:.4g} s" + (" without one" if self.swap_budget is None else "")
-        found = [*super().doubts(times), *self._means_nothing()]
+        found = [*super().warnings(times), *self._means_nothing()]
         for member, its in times.items():
             unloading = {name: each.unload_s for name, each in times.items() if name != member}
             other = min(unloading, key=lambda name: unloading[name], default=None)
@@ -269,17 +269,17 @@ class ExclusiveSlot(Pool):
 
     @rule
     def _reclaims_for_somebody(self) -> Iterator[Problem]:
-        if self.reclaims and not self.gives("default"):
+        if self.reclaims and self.default is None:
             yield "swapPolicy", "reclaim needs default, the member to bring back"
 
     @rule
     def _holds_for_the_resident(self) -> Iterator[Problem]:
-        if self.gives("max_held") and not self.gives("max_in_flight"):
+        if self.max_held is not None and self.max_in_flight is None:
             yield "maxHeld", "needs maxInFlight: without it nobody is held for the resident"
 
     @rule
     def _waits_in_some_order(self) -> Iterator[Problem]:
-        if self.order == "fifo" and self.gives("max_wait"):
+        if self.order == "fifo" and self.max_wait is not None:
             message = "means nothing with order fifo: nobody passes those who wait for longer"
             yield "maxWait", message
 
@@ -289,7 +289,7 @@ class ExclusiveSlot(Pool):
             yield "wakeOrder", "random means nothing with order fifo; use joining"
 
 
-class ModelPool(ExclusiveSlot):
+class ModelPool(ExclusivePool):
     """One exclusive slot whose members take turns, as LLMKube's ModelPool."""
 
     kind: Literal["model-pool"] = "model-pool"

@@ -1,20 +1,25 @@
-"""The answer on the first screen: a few figures, each with its variants beside each other."""
+"""The answers on the first screen, and the verdicts on variants over paired seeds."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
 from typing import Any, Final
 
-from sim.comparison.wording import margin
+from sim.comparison.paired import compare
+from sim.comparison.sides import MetricVerdict, Side, stored_side
+from sim.comparison.wording import change, interval, margin, remark, told
 from sim.plots.style import looks
-from sim.report.contrasts import LEAST_SEEDS, Judge
+from sim.report.study import Study, listed
 from sim.results.metrics import metric
-from sim.results.shown import Row, shown
+from sim.results.shown import Row
 
-BEFORE: Final = ("slo_attainment",)
-AFTER: Final = ("error_ratio", "prompt_cache_hit_ratio", "output_tokens_per_s")
+LEAST_SEEDS: Final = 2
+"""Fewer shared seeds say nothing about chance."""
+COLUMNS: Final = 4
+"""Variants beside each other in a table of verdicts; more would not fit on paper."""
 TTFT: Final = "ttft_s.p95"
 BY_WORKLOAD: Final = "by_workload."
+AFTER_TTFT: Final = ("error_ratio", "prompt_cache_hit_ratio", "output_tokens_per_s")
 MOST: Final = 4
 """Figures on the first screen."""
 NAMES: Final = {
@@ -31,7 +36,7 @@ BETTER: Final = {"up": "higher is better", "down": "lower is better", "none": ""
 class Standing:
     """One variant's value: as text, and as shares of the longest bar; None where it is unknown.
 
-    ``colour`` is the variant's in all drawings.
+    ``colour`` is the variant's in all figures.
     """
 
     variant: str
@@ -53,14 +58,62 @@ class Answer:
     finding: str
 
 
-def answers(judge: Judge, comparison: Mapping[str, Any]) -> tuple[Answer, ...]:
-    """What a reader asks first: objectives met, waiting, errors, cache hits, output; at most four.
+@dataclass(frozen=True)
+class TableRow:
+    """A line of a table; without cells it is the heading of those that follow.
 
-    ``comparison`` is that of ``sim.results.comparison``.
+    One that is a part of the line before it stands ``below`` it.
     """
-    rows = {row.key: row for row in shown(dict(comparison)) if row.key}
-    keys = [key for key in _asked(comparison) if key in rows and _tells(key, comparison)]
-    return tuple(_answer(judge, rows[key], comparison[key]) for key in islice(keys, MOST))
+
+    label: str
+    cells: tuple[Any, ...] = ()
+    below: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Some variants beside each other."""
+
+    variants: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+
+
+@cache
+def judged(study: Study, base: str, new: str) -> Mapping[str, MetricVerdict]:
+    """Every metric of one variant against another, by key.
+
+    The primary metrics of a pair are one family: whatever is said to differ in
+    it does so with 95 % confidence in all of them together.
+    """
+    return {each.key: each for each in compare(_side(study, base), _side(study, new)).judged}
+
+
+@cache
+def _side(study: Study, variant: str) -> Side:
+    runs = [run for run in study.stored if run.variant == variant]
+    return stored_side(study.called(variant), runs)
+
+
+def _shared_seeds(study: Study, base: str, new: str) -> int:
+    """Under how many seeds both were run."""
+    return len(set(study.seeds[base]) & set(study.seeds[new]))
+
+
+def answers(study: Study) -> Iterator[Answer]:
+    """At most four figures that a reader asks for first: SLO, waiting, errors, hits, output."""
+    rows = {row.key: row for row in study.rows if row.key}
+    waits = [key for key in study.comparison if key.startswith(BY_WORKLOAD) and key.endswith(TTFT)]
+    asked = ("slo_attainment", *(waits or (TTFT,)), *AFTER_TTFT)
+    known = [key for key in asked if key in rows and (key != "error_ratio" or _any(study, key))]
+    for key in known[:MOST]:
+        title, unit = name_of(rows[key])
+        better = BETTER[metric(key).better]
+        yield Answer(title, unit, better, _standings(study, rows[key]), _finding(study, rows[key]))
+
+
+def _any(study: Study, key: str) -> bool:
+    """Whether a metric is not 0 everywhere: no errors are no news."""
+    return any(figure["mean"] for figure in study.comparison[key].values())
 
 
 def name_of(row: Row) -> tuple[str, str]:
@@ -74,83 +127,59 @@ def name_of(row: Row) -> tuple[str, str]:
     return label, unit
 
 
-def _asked(comparison: Mapping[str, Any]) -> Iterator[str]:
-    """Keys in order of interest; with several workloads it matters whose requests wait."""
-    yield from BEFORE
-    by_workload = [key for key in comparison if key.startswith(BY_WORKLOAD) and key.endswith(TTFT)]
-    yield from by_workload or (TTFT,)
-    yield from AFTER
-
-
-def _tells(key: str, comparison: Mapping[str, Any]) -> bool:
-    """Whether it is news: no errors are none."""
-    return key != "error_ratio" or any(figure["mean"] for figure in comparison[key].values())
-
-
-def _answer(judge: Judge, row: Row, figures: Mapping[str, Mapping[str, Any]]) -> Answer:
-    study = judge.study
-    seeds = {variant: len(own) for variant, own in study.seeds.items()}
-    known = {name: figure for name, figure in figures.items() if figure["n"] == seeds[name]}
-    longest = max((_end(figure) for figure in known.values()), default=0.0) or 1.0
-    title, unit = name_of(row)
+def _standings(study: Study, row: Row) -> tuple[Standing, ...]:
+    figures = study.comparison[row.key]
+    known = [name for name in study.variants if study.value(row.key, name) is not None]
+    ends = [max(figures[name]["mean"], figures[name]["high"] or 0.0) for name in known]
+    longest = max(ends, default=0.0) or 1.0
 
     def share(name: str, part: str) -> float | None:
-        value = known[name][part] if name in known else None
+        value = figures[name][part] if name in known else None
         return None if value is None else min(1.0, max(0.0, value / longest))
 
-    return Answer(
-        title,
-        unit,
-        BETTER[metric(row.key).better],
-        tuple(
-            Standing(
-                study.called(name),
-                row.written(dict(figures[name]), seeds[name]),
-                look.colour,
-                share(name, "mean"),
-                share(name, "low"),
-                share(name, "high"),
-            )
-            for name, look in looks(study.variants).items()
-        ),
-        _finding(judge, row, known),
+    return tuple(
+        Standing(
+            study.called(name),
+            row.written(figures[name], len(study.seeds[name])),
+            look.colour,
+            share(name, "mean"),
+            share(name, "low"),
+            share(name, "high"),
+        )
+        for name, look in looks(study.variants).items()
     )
 
 
-def _end(figure: Mapping[str, Any]) -> float:
-    """How far the bar and the line of its interval reach."""
-    return max(float(figure["mean"]), float(figure["high"] or 0.0))
-
-
-def _finding(judge: Judge, row: Row, known: Mapping[str, Mapping[str, Any]]) -> str:
+def _finding(study: Study, row: Row) -> str:
     """A sentence on who stands where, and whether the seeds bear it out."""
-    study = judge.study
     title, unit = name_of(row)
     title = f"{title[0].upper()}{title[1:]}"
-    better = metric(row.key).better
-    if len(known) < len(study.variants):
-        missing = [study.called(name) for name in study.variants if name not in known]
+    values = {name: study.value(row.key, name) for name in study.variants}
+    missing = [study.called(name) for name, value in values.items() if value is None]
+    if missing:
         return f"{title} is not known of {listed(missing)}"
-    ordered = sorted(known, key=lambda name: known[name]["mean"], reverse=better == "up")
-    values = [_with_unit(row.number(known[name]["mean"]), unit) for name in ordered]
+    up = metric(row.key).better == "up"
+    ordered = sorted(study.variants, key=lambda name: values[name] or 0.0, reverse=up)
+    best, worst = (
+        f"{row.number(values[name] or 0.0)} {unit}".rstrip() for name in (ordered[0], ordered[-1])
+    )
     if len(ordered) == 1:
-        return f"{title} is {values[0]}"
-    first, last = (study.called(ordered[end]) for end in (0, -1))
-    if values[0] == values[-1]:
-        return f"{title} is {values[0]} with every variant"
-    adjective = "highest" if better == "up" else "lowest"
+        return f"{title} is {best}"
+    if best == worst:
+        return f"{title} is {best} with every variant"
     return (
-        f"{title} is {adjective} with {first}, {values[0]}, against {values[-1]} with {last}"
-        f"{_borne_out(judge, row.key, ordered[-1], ordered[0])}"
+        f"{title} is {'highest' if up else 'lowest'} with {study.called(ordered[0])}, {best}, "
+        f"against {worst} with {study.called(ordered[-1])}"
+        f"{_borne_out(study, row.key, ordered[-1], ordered[0])}"
     )
 
 
-def _borne_out(judge: Judge, key: str, base: str, new: str) -> str:
+def _borne_out(study: Study, key: str, base: str, new: str) -> str:
     """Whether the seeds tell the two apart, where they do not."""
-    shared = judge.shared_seeds(base, new)
+    shared = _shared_seeds(study, base, new)
     if shared < LEAST_SEEDS:
         return " (one seed, which says nothing about chance)" if shared else " (no seed in common)"
-    found = judge.judged(base, new).get(key)
+    found = judged(study, base, new).get(key)
     if found is None or found.verdict not in ("same", "inconclusive"):
         return ""
     if found.verdict == "same":
@@ -158,11 +187,37 @@ def _borne_out(judge: Judge, key: str, base: str, new: str) -> str:
     return f"; {shared} seeds do not settle whether that is more than chance"
 
 
-def _with_unit(number: str, unit: str) -> str:
-    return f"{number} {unit}".rstrip()
+def verdicts(study: Study) -> Iterator[Table]:
+    """The primary metrics of each variant beside the first, where enough seeds are shared.
+
+    A cell is a verdict, the change with its interval, and a remark; or None.
+    """
+    first, *others = study.variants
+    for names in (others[at : at + COLUMNS] for at in range(0, len(others), COLUMNS)):
+        if any(_shared_seeds(study, first, name) >= LEAST_SEEDS for name in names):
+            columns = [judged(study, first, name) for name in names]
+            rows = tuple(_primary(columns, study.rows))
+            yield Table(tuple(map(study.called, names)), rows)
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names as a sentence has them: "a", "a and b", "a, b and c"."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
+def _primary(
+    columns: Sequence[Mapping[str, MetricVerdict]], rows: Sequence[Row]
+) -> Iterator[TableRow]:
+    """The primary metrics, those of a workload or a pool below its heading."""
+    heading = ""
+    for row in rows:
+        if not row.key:
+            heading = row.label
+        elif any(column[row.key].primary for column in columns if row.key in column):
+            if heading:
+                yield TableRow(heading)
+                heading = ""
+            cells = tuple(_verdict(column.get(row.key)) for column in columns)
+            yield TableRow(row.label.strip(), cells, row.label.startswith(" "))
+
+
+def _verdict(found: MetricVerdict | None) -> tuple[str, str, str] | None:
+    if found is None:
+        return None
+    by = f"{change(found)} {interval(found)}".strip().replace("-", "\N{MINUS SIGN}")
+    return told(found.verdict), "" if found.change == 0.0 else by, remark(found)

@@ -1,249 +1,226 @@
-"""The drawings of a report: which there are, and a sentence for each that says what is seen.
+"""The figures of a report, each with a sentence per variant that says what is seen."""
 
-Drawings of all variants are over all their runs, drawings of one variant are of
-its first run. Their titles and notes are set as text of the page.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Sheet
 
-from sim.plots import pods, style
-from sim.plots.cache import hit_rate_over_time
-from sim.plots.frames import Span, first_run
-from sim.plots.latency import ttft_cdf
-from sim.plots.material import Material
-from sim.plots.placement import session_map, sessions_may_move, spills_by_reason
-from sim.plots.pools import pool_timeline, residence
-from sim.report import findings
-from sim.report.drawing import svg
-from sim.report.fitting import name_rows, place_legend, rows_in, thin_ticks
-from sim.report.selection import Study
-from sim.results import arrow
-from sim.results.result import RunResult
+from sim.plots.catalogue import MOST_PANELS, Kind, telling, window_of
+from sim.plots.frames import Span, within
+from sim.plots.style import as_bytes
+from sim.report.study import Fact, Study, listed
+from sim.results.shown import REASONS
+from sim.results.stored import StoredRun
 
 WIDTH_IN: Final = 3.6
 """As wide as a phone: text keeps its size there, and grows where there is more room."""
-HEIGHT_IN: Final = 2.9
-MOST_OPEN: Final = 6
-"""Variants whose own drawings are seen at once; those of further ones are folded away."""
+FEW: Final = 3
+"""Variants that a sentence names one by one; of more it says from where to where they reach."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with its heading, the sentence that says what is seen, and how it was drawn."""
+    """A figure with its heading, what is seen by variant, how it was drawn, and its content.
+
+    Those of variants beyond the first ones are ``further``.
+    """
 
     anchor: str
     title: str
-    caption: str
+    captions: tuple[Fact, ...]
     note: str
-    svg: str
+    source: str
+    further: bool = False
+
+    @property
+    def description(self) -> str:
+        """What is seen, for who does not see it."""
+        return " ".join(f"{name}: {text}" if name else text for name, text in self.captions)
 
 
-@dataclass(frozen=True)
-class Group:
-    """Drawings of one kind under a heading; ``further`` ones are folded away."""
-
-    title: str
-    figures: tuple[Figure, ...]
-    further: tuple[Figure, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Sketch:
-    """A drawing to be made: its name and heading, what is seen, its height.
-
-    ``draw`` draws on empty axes and returns how it was drawn.
-    """
-
-    name: str
-    title: str
-    draw: Callable[[Axes], str]
-    caption: str
-    height_in: float = HEIGHT_IN
+def figures(study: Study, anchor: str) -> Iterator[Figure]:
+    """Every figure that says something of these runs; ``anchor`` begins the ids of all."""
+    firsts = study.material.firsts
+    for kind in telling(study.material):
+        if kind.name in OF_ALL:
+            yield _figure(study, kind, anchor, firsts, [("", OF_ALL[kind.name](study))])
+        elif kind.name in OF_RUN:
+            for at in range(0, len(firsts), MOST_PANELS):
+                runs = firsts[at : at + MOST_PANELS]
+                captions = [
+                    (f"{study.called(run.variant)}, seed {run.seed}", text)
+                    for run in runs
+                    for text in OF_RUN[kind.name](study, run)
+                ]
+                if captions:
+                    yield _figure(study, kind, anchor, runs, captions, at)
 
 
-def groups(study: Study, comparison: Mapping[str, Any], anchor: str) -> tuple[Group, ...]:
-    """Every drawing that these runs give rise to; ``anchor`` begins the ids of all."""
-    material = Material.of_stored(study.stored)
-    firsts = _first_runs(study)
-    kinds: tuple[tuple[str, Callable[[Study, Material, RunResult], Iterator[_Sketch]]], ...] = (
-        ("Requests in flight on each pod", _loads),
-        ("KV cache in use", _kv_usages),
-        ("Models taking turns", _pools),
-        ("Where sessions were sent", _sessions),
+def _figure(
+    study: Study,
+    kind: Kind,
+    anchor: str,
+    runs: Sequence[StoredRun],
+    captions: Sequence[Fact],
+    at: int = 0,
+) -> Figure:
+    drawing = kind.draw(study.material, WIDTH_IN, runs, bare=True)
+    note = "; ".join(drawing.notes)
+    return Figure(
+        anchor=f"{anchor}-{kind.name}" + (f"-{at + 1}" if at else ""),
+        title=drawing.title,
+        captions=tuple(captions),
+        note=f"{note[0].upper()}{note[1:]}." if note else "",
+        source=f"data:image/svg+xml;base64,{b64encode(as_bytes(drawing)).decode()}",
+        further=at > 0,
     )
-    found = [Group("All variants", _drawn(anchor, _of_all(study, material, comparison)))]
-    for title, sketches in kinds:
-        drawn = [_drawn(anchor, sketches(study, material, run)) for run in firsts]
-        first, rest = drawn[:MOST_OPEN], drawn[MOST_OPEN:]
-        found.append(Group(title, sum(first, ()), sum(rest, ())))
-    return tuple(group for group in found if group.figures or group.further)
 
 
-def _first_runs(study: Study) -> list[RunResult]:
-    first: dict[str, RunResult] = {}
-    for result in study.results:
-        first.setdefault(result.variant, result)
-    return list(first.values())
+def of_ttft(study: Study) -> str:
+    """How long half of the requests, and nearly all, wait for their first token."""
+    half, nearly_all = (_by_variant(study, f"ttft_s.{level}", " s") for level in ("p50", "p95"))
+    return f"Half of the requests have their first token within {half}; 95 % within {nearly_all}."
 
 
-def _drawn(anchor: str, sketches: Iterator[_Sketch]) -> tuple[Figure, ...]:
-    return tuple(_figure(f"{anchor}-{sketch.name}", sketch) for sketch in sketches)
+def of_hits(study: Study) -> str:
+    """How much of the prompts was in a cache."""
+    found = _by_variant(study, "prompt_cache_hit_ratio", " %")
+    return f"Over the window, the share of prompt tokens found in a cache is {found}."
 
 
-def _figure(anchor: str, sketch: _Sketch) -> Figure:
-    sheet = Sheet(figsize=(WIDTH_IN, sketch.height_in), layout="constrained")
-    axes = sheet.add_subplot()
-    said = sketch.draw(axes)
-    note = f"{said[0].upper()}{said[1:]}." if said else ""
-    thin_ticks(sheet, axes)
-    place_legend(sheet, axes)
-    return Figure(anchor, sketch.title, sketch.caption, note, svg(sheet, anchor, sketch.caption))
-
-
-def _taken_note(axes: Axes, told: str = "") -> str:
-    """Take title and note off the axes, since the page sets them as text; returns the note.
-
-    ``told`` is a beginning of it that stands above the drawing.
-    """
-    _, note = style.take_title(axes)
-    return note.removeprefix(told).lstrip("; ")
-
-
-def _of_all(study: Study, material: Material, comparison: Mapping[str, Any]) -> Iterator[_Sketch]:
-    """What is seen best with all variants in one drawing."""
-    taller_in = 0.15 * len(study.variants)  # for the legend
-    window_s, names = material.window_s, study.variants
-
-    def spills(ax: Axes) -> str:
-        spills_by_reason(material.placements, window_s=window_s, variants=names, ax=ax)
-        name_rows(ax)
-        return _taken_note(ax)
-
-    yield _Sketch(
-        "ttft",
-        "Time to first token",
-        lambda ax: _taken_note(
-            ttft_cdf(material.requests, window_s=window_s, variants=names, ax=ax)
-        ),
-        findings.of_ttft(study, comparison),
-        HEIGHT_IN + taller_in,
+def of_spills(study: Study) -> str:
+    """How much was sent away, why most often, and where nothing can be."""
+    has_home = {run.variant: run.facts.has_home for run in study.results}
+    homes = [name for name in study.variants if has_home[name]]
+    homeless = [study.called(name) for name in study.variants if not has_home[name]]
+    times = {
+        key.removeprefix(REASONS): sum(figure["mean"] or 0.0 for figure in by_variant.values())
+        for key, by_variant in study.comparison.items()
+        if key.startswith(REASONS)
+    }
+    shares = _by_variant(study, "spill_ratio", " %", homes)
+    most = max(times, key=lambda reason: times[reason], default="")
+    return (
+        f"The share of placements that spilled away from their home is {shares}"
+        + (f"; the reason is {most} most often" if any(times.values()) else "")
+        + (f" (the policy of {listed(homeless)} knows no home)" if homeless else "")
+        + "."
     )
-    if any(run.summary["prompt_cache_hit_ratio"] for run in study.results):
-        yield _Sketch(
-            "hits",
-            "Prompt tokens found in the cache",
-            lambda ax: _taken_note(
-                hit_rate_over_time(material.placements, window_s=window_s, variants=names, ax=ax)
-            ),
-            findings.of_hits(study, comparison),
-            HEIGHT_IN + taller_in,
-        )
-    if any(run.facts.has_home for run in study.results):
-        yield _Sketch(
-            "spills",
-            "Requests sent away from their home, by reason",
-            spills,
-            findings.of_spills(study, comparison),
-            1.9 + rows_in(names),
-        )
 
 
-def _loads(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:
-    rows = first_run(material.first_pods, run.variant)[0]
-    polls = findings.Polls.of(rows, _window(run))
-    most = pods.load_scale(_first_polls(study, material), _window(run))
-
-    def draw(ax: Axes) -> str:
-        notes = pods.draw_load(ax, rows, _window(run), most)
-        if pods.is_heat_map(rows):
-            pods.colour_bar([ax], most)
-            name_rows(ax, lines=1)
-        style.legend(ax)
-        return _joined(notes.shared)
-
-    if polls.pods:
-        name = f"load-{_place(study, run)}"
-        yield _Sketch(name, _titled(study, run), draw, findings.of_load(polls))
+def of_load(study: Study, run: StoredRun) -> Iterator[str]:
+    """Which pods have most and least to do over the polls of the window."""
+    polls = within(study.material.polls[run.variant], "time_s", window_of(run))
+    if not len(polls):
+        return
+    means = polls.groupby("pod", sort=True, observed=True)["in_flight"].mean()
+    high, low = _requests(means.max()), _requests(means.min())
+    busiest = f"{high} requests are in flight on {means.idxmax()}"
+    if len(means) > 1 and high == low:
+        busiest = f"{high} requests are in flight on each pod"
+    elif len(means) > 1:
+        busiest += f", the busiest pod, and {low} on {means.idxmin()}, the least busy one"
+    highest = int(polls["in_flight"].max())
+    yield f"On average over the window's polls, {busiest}; the highest poll is {highest:,}."
 
 
-def _kv_usages(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:
-    rows = first_run(material.first_pods, run.variant)[0]
-    most = pods.highest(_first_polls(study, material), "kv_usage")
-
-    def draw(ax: Axes) -> str:
-        notes = pods.draw_kv_usage(ax, rows, _window(run), most)
-        style.legend(ax)
-        return _joined(notes.shared)
-
-    if run.summary["kv_usage"]["mean"] is not None:
-        name = f"kv-{_place(study, run)}"
-        yield _Sketch(name, _titled(study, run), draw, findings.of_kv_usage(run))
-
-
-def _first_polls(study: Study, material: Material) -> list[pd.DataFrame]:
-    """The polls of the first run of each variant, for a scale on which all can be compared."""
-    return [first_run(material.first_pods, variant)[0] for variant in study.variants]
-
-
-def _pools(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:
-    there = residence(run.facts)
-    source = next(each for each in material.firsts if each.variant == run.variant)
-    events = arrow.data_frame(source.table("pools"))
-    for at, (pool, members) in enumerate(run.facts.pools.items()):
-
-        def draw(ax: Axes, pool: str = pool, members: Iterable[str] = members) -> str:
-            rows, stays = events[events["pool"] == pool], there[there["pool"] == pool]
-            pool_timeline(rows, stays, members=list(members), window_s=_window(run), ax=ax)
-            name_rows(ax)
-            return _taken_note(ax)
-
-        yield _Sketch(
-            f"pool-{_place(study, run)}-{at + 1}",
-            f"{pool}: {_titled(study, run)}",
-            draw,
-            findings.of_pool(run, pool),
-            2.2 + 2.0 * rows_in(members),
+def of_kv_usage(study: Study, run: StoredRun) -> Iterator[str]:
+    """How full the caches are of what cannot be evicted."""
+    usage = _summary(study, run)["kv_usage"]
+    if usage["mean"] is not None:
+        yield (
+            f"Requests hold {_share(usage['mean'])} of the KV blocks on average over all polls of "
+            f"the window, and at most {_share(usage['p95'])} in 95 % of them."
         )
 
 
-def _sessions(study: Study, material: Material, run: RunResult) -> Iterator[_Sketch]:
-    rows, told = first_run(material.requests, run.variant, run.seed)
-    stays = findings.Stays.of(rows, _window(run))
-
-    def draw(ax: Axes) -> str:
-        drawn = session_map(
-            material.requests,
-            variant=run.variant,
-            seed=run.seed,
-            window_s=_window(run),
-            pods=run.facts.pods,
-            ax=ax,
+def of_pools(study: Study, run: StoredRun) -> Iterator[str]:
+    """How many swaps there were in each pool, what they cost, and who was resident."""
+    for pool, found in _summary(study, run).get("pool", {}).items():
+        swaps = found["swaps"]["total"]
+        resident = listed(
+            f"{member} {_share(its['ready_ratio'])}" for member, its in found["members"].items()
         )
-        return _taken_note(drawn, told)
-
-    if stays.sessions and sessions_may_move(material.requests):
-        name = f"sessions-{_place(study, run)}"
-        yield _Sketch(name, _titled(study, run), draw, findings.of_sessions(stays), 4.0)
-
-
-def _joined(notes: Iterable[str]) -> str:
-    return "; ".join(filter(None, notes))
+        yield (
+            f"In {pool}, {swaps} swap{' was' if swaps == 1 else 's were'} completed in the window "
+            f"and swaps took {_share(found['swapping_ratio'])} of it; resident were {resident} of "
+            "the time."
+        )
 
 
-def _window(run: RunResult) -> Span:
-    return run.facts.window_start_s, run.facts.window_end_s
+def of_sessions(study: Study, run: StoredRun) -> Iterator[str]:
+    """How many sessions stay on their pod."""
+    sessions, moved, moves = count_moves(study.material.requests_of(run), window_of(run))
+    there = "with two turns or more that begin in the window"
+    if sessions and not moved:
+        yield f"All {sessions:,} sessions {there} stay on one pod."
+    elif sessions:
+        yield (
+            f"{sessions - moved:,} of {sessions:,} sessions {there} stay on one pod; the others "
+            f"make {moves:,} move{'' if moves == 1 else 's'} in all."
+        )
 
 
-def _place(study: Study, run: RunResult) -> int:
-    """Where the variant stands: ids are made of it, since names may hold anything."""
-    return study.variants.index(run.variant) + 1
+def count_moves(requests: pd.DataFrame, window_s: Span) -> tuple[int, int, int]:
+    """Sessions of two turns or more that began in the window, those of them that moved, moves."""
+    placed = requests[requests["session_id"].notna() & requests["pod"].notna()]
+    turns = placed.sort_values("arrival_s", kind="stable").groupby("session_id", observed=True)
+    began_s, moves = turns["arrival_s"].min(), turns["pod"].agg(_moves)
+    inside = (began_s >= window_s[0]) & (began_s < window_s[1]) & (turns.size() > 1)
+    return int(inside.sum()), int((moves[inside] > 0).sum()), int(moves[inside].sum())
 
 
-def _titled(study: Study, run: RunResult) -> str:
-    return f"{study.called(run.variant)}, seed {run.seed}"
+def _moves(pods: "pd.Series[str]") -> int:
+    at = pods.to_numpy(dtype=object)
+    return int(np.count_nonzero(at[1:] != at[:-1]))
+
+
+OF_ALL: Final[Mapping[str, Callable[[Study], str]]] = {
+    "ttft-cdf": of_ttft,
+    "hit-rate-over-time": of_hits,
+    "spills-by-reason": of_spills,
+}
+OF_RUN: Final[Mapping[str, Callable[[Study, StoredRun], Iterator[str]]]] = {
+    "load-over-time": of_load,
+    "kv-usage-over-time": of_kv_usage,
+    "session-map": of_sessions,
+    "pool-timeline": of_pools,
+}
+
+
+def _summary(study: Study, run: StoredRun) -> dict[str, Any]:
+    return study.results[study.stored.index(run)].summary
+
+
+def _by_variant(study: Study, key: str, unit: str, variants: Sequence[str] | None = None) -> str:
+    """The figure of each variant in words; of many variants the two ends."""
+    names = study.variants if variants is None else variants
+    row = next((row for row in study.rows if row.key == key), None)
+    values = {name: study.value(key, name) for name in names if row}
+    texts = {
+        name: f"{row.number(value)}{unit}"
+        for name, value in values.items()
+        if row and value is not None
+    }
+    if len(study.variants) == 1 or not texts:
+        return next(iter(texts.values()), "unknown")
+    if len(names) <= FEW:
+        return listed(f"{texts.get(name, 'unknown')} ({study.called(name)})" for name in names)
+    if len(set(texts.values())) == 1 and len(texts) == len(names):
+        return f"{texts[names[0]]} with every variant"
+    low, high = (pick(texts, key=lambda name: values[name] or 0.0) for pick in (min, max))
+    ends = f"{texts[low]} ({study.called(low)}) to {texts[high]} ({study.called(high)})"
+    unknown = len(names) - len(texts)
+    return f"{ends}, unknown of {unknown} variants" if unknown else ends
+
+
+def _requests(mean: float) -> str:
+    """A mean of counts, with two digits where it is small."""
+    return f"{mean:.1f}" if mean >= 0.95 or mean == 0.0 else f"{mean:.2g}"
+
+
+def _share(value: float | None) -> str:
+    return "an unknown share" if value is None else f"{value * 100.0:.1f} %"

@@ -1,75 +1,25 @@
 """The page: everything that was found about the runs, set in one HTML file that loads nothing."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from importlib.resources import files
+from shlex import quote
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sim.core.stats import PERCENTILE_METHOD
-from sim.report.answers import Answer, answers, name_of
-from sim.report.contrasts import Contrasts, Judge, contrasts
-from sim.report.figures import Group, groups
-from sim.report.provenance import Made, Recipe, doubts, file_warnings, origins, recipe, runs_made
-from sim.report.selection import Study, studies
-from sim.report.setup import Line, Settings, changed, lines
-from sim.results.comparison import compare_variants
+from sim.report.answers import Table, TableRow, answers, name_of, verdicts
+from sim.report.figures import figures
+from sim.report.scenario import changes, resolved_yaml, setup
+from sim.report.study import Fact, Study, studies
 from sim.results.metrics import metric
-from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, Row, shown
+from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS
 from sim.results.stored import StoredRun
 from sim.results.wording import alike_warnings, input_facts, seeds_in_words, window_in_words
 
 COLUMNS: Final = 5
-"""Variants beside each other in one table; more would not fit on paper."""
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A line of a table of figures; without cells it is the heading of those that follow.
-
-    One that is a part of the line before it stands ``below`` it.
-    """
-
-    label: str
-    cells: tuple[str, ...]
-    below: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """Figures of some variants beside each other."""
-
-    variants: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-
-
-@dataclass(frozen=True)
-class Section:
-    """All that the page says of one scenario; ``anchor`` begins the ids of its parts."""
-
-    anchor: str
-    name: str
-    scenario_hash: str
-    question: str
-    measured: str
-    replication: str
-    variants: tuple[str, ...]
-    setup: tuple[Line, ...]
-    changed: tuple[Settings, ...]
-    answers: tuple[Answer, ...]
-    contrasts: tuple[Contrasts, ...]
-    tables: tuple[Table, ...]
-    footnote: str
-    definitions: tuple[Line, ...]
-    method: tuple[str, ...]
-    groups: tuple[Group, ...]
-    notices: tuple[Line, ...]
-    origins: tuple[Line, ...]
-    made: tuple[Made, ...]
-    recipe: Recipe
+"""Variants beside each other in one table of figures; more would not fit on paper."""
 
 
 def report(runs: Sequence[StoredRun], title: str | None = None) -> str:
@@ -79,61 +29,53 @@ def report(runs: Sequence[StoredRun], title: str | None = None) -> str:
     for a run that cannot be read, and for two of one variant and seed that differ.
     """
     found = studies(runs)
-    sections = [_section(study, f"s{at + 1}") for at, study in enumerate(found)]
-    style = _packaged("page.css")
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("sim", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(_packaged("page.html")).render(
+    environment.filters |= {"quote": quote, "base64": _base64}
+    style = environment.get_template("page.css").render()
+    return environment.get_template("page.html").render(
         title=title or ", ".join(dict.fromkeys(study.name for study in found)),
-        sections=sections,
+        sections=[_section(study, f"s{at + 1}") for at, study in enumerate(found)],
         style=style,
         style_hash=b64encode(sha256(style.encode()).digest()).decode(),
-        podsim="; ".join(dict.fromkeys(section.recipe.podsim for section in sections)),
+        percentiles=PERCENTILE_METHOD,
+        partly=PARTLY_UNKNOWN,
+        partly_means=PARTLY_UNKNOWN_MEANS,
     )
 
 
-def _packaged(name: str) -> str:
-    return files("sim.report").joinpath(name).read_text(encoding="utf-8")
+def _section(study: Study, anchor: str) -> dict[str, Any]:
+    """All that the page says of one scenario; ``anchor`` begins the ids of its parts."""
+    texts = (measured, replication, polls, podsim, scenario_file)
+    lists = (needs, setup, changes, answers, verdicts, tables, definitions, notices)
+    return {
+        "study": study,
+        "anchor": anchor,
+        "figures": list(figures(study, anchor)),
+        **{part.__name__: part(study) for part in texts},
+        **{part.__name__: list(part(study)) for part in lists},
+    }
 
 
-def _section(study: Study, anchor: str) -> Section:
-    comparison, judge = compare_variants(study.results), Judge(study)
-    rows = shown(comparison)
-    tables = tuple(_tables(study, comparison, rows))
-    partly = any(PARTLY_UNKNOWN in row.cells for table in tables for row in table.rows)
-    return Section(
-        anchor=anchor,
-        name=study.name,
-        scenario_hash=study.scenario_hash,
-        question=study.description,
-        measured=_measured(study),
-        replication=_replication(study),
-        variants=tuple(map(study.called, study.variants)),
-        setup=lines(study),
-        changed=changed(study),
-        answers=answers(judge, comparison),
-        contrasts=contrasts(judge, rows),
-        tables=tables,
-        footnote=f"* {PARTLY_UNKNOWN_MEANS}" if partly else "",
-        definitions=tuple(_definitions(rows)),
-        method=tuple(_method(study)),
-        groups=groups(study, comparison, anchor),
-        notices=tuple(_notices(study)),
-        origins=origins(study),
-        made=runs_made(study),
-        recipe=recipe(study),
-    )
+def _base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
 
 
-def _measured(study: Study) -> str:
-    windows = dict.fromkeys(window_in_words(result.facts) for result in study.results)
+def measured(study: Study) -> str:
+    """Which requests are measured."""
+    windows = {window_in_words(result.facts) for result in study.results}
     if len(windows) > 1:
         return "Each variant has a window of its own, see below"
-    return f"Requests that arrived {next(iter(windows))}"
+    return f"Requests that arrived {windows.pop()}"
 
 
-def _replication(study: Study) -> str:
+def replication(study: Study) -> str:
+    """What a figure over the seeds is."""
     seeds = list(study.seeds.values())
     if len(set(seeds)) == 1:
         return seeds_in_words(seeds[0])
@@ -142,78 +84,83 @@ def _replication(study: Study) -> str:
     return "Means over the seeds of each variant ± half-width of the 95 % t interval"
 
 
-def _tables(study: Study, comparison: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Table]:
+def polls(study: Study) -> str:
+    """How often the pods are polled."""
+    found = [each["router"]["metrics"]["pollInterval"] for each in study.scenarios.values()]
+    return " or ".join(dict.fromkeys(f"{each:g} s" for each in found))
+
+
+def podsim(study: Study) -> str:
+    """Which podsim made the runs."""
+    return "; ".join(dict.fromkeys(str(run.manifest["podsim"]) for run in study.stored))
+
+
+def scenario_file(study: Study) -> str:
+    """The resolved scenario as a file."""
+    seeds = tuple(dict.fromkeys(seed for own in study.seeds.values() for seed in own))
+    remark = (
+        "The resolved scenario of a podsim report: every setting as it was in effect.\n"
+        f"Times are seconds, sizes bytes. Scenario hash {study.stored[0].scenario_hash}"
+    )
+    return resolved_yaml(study.scenarios, seeds, remark)
+
+
+def needs(study: Study) -> list[str]:
+    """Files that the workloads read, as the scenario names them."""
+    workloads = [one for each in study.scenarios.values() for one in each["workloads"].values()]
+    return list(dict.fromkeys(str(each["file"]) for each in workloads if each.get("file")))
+
+
+def tables(study: Study) -> Iterator[Table]:
     """The rows of the terminal, in as many tables of like width as the variants need."""
-    seeds = study.seeds
     count = -(-len(study.variants) // COLUMNS)
     width = -(-len(study.variants) // count)
     for start in range(0, len(study.variants), width):
         names = study.variants[start : start + width]
-        yield Table(
-            tuple(map(study.called, names)),
-            tuple(
-                TableRow(
-                    row.label.strip(),
-                    tuple(
-                        row.written(comparison[row.key][name], len(seeds[name])) for name in names
-                    )
+        rows = [
+            TableRow(
+                row.label.strip(),
+                tuple(
+                    row.written(study.comparison[row.key][name], len(study.seeds[name]))
+                    for name in names
                     if row.key
-                    else (),
-                    row.label.startswith(" "),
-                )
-                for row in rows
-            ),
-        )
+                ),
+                row.label.startswith(" "),
+            )
+            for row in study.rows
+        ]
+        yield Table(tuple(map(study.called, names)), tuple(rows))
 
 
-def _definitions(rows: Sequence[Row]) -> Iterator[Line]:
+def definitions(study: Study) -> Iterator[Fact]:
     """What each row means; those that share a definition once."""
-    said: dict[str, list[str]] = {}
-    for row in rows:
+    labels: dict[str, dict[str, None]] = {}
+    for row in study.rows:
         if row.key:
-            label, _ = name_of(row)
-            said.setdefault(metric(row.key).definition, []).append(label)
-    for definition, labels in said.items():
-        yield Line(", ".join(dict.fromkeys(labels)), definition)
+            labels.setdefault(metric(row.key).definition, {})[name_of(row)[0]] = None
+    for definition, names in labels.items():
+        yield ", ".join(names), definition
 
 
-def _method(study: Study) -> Iterator[str]:
-    """How to read the figures: percentiles, averages, seeds."""
-    yield (
-        f"Percentiles are interpolated between order statistics ({PERCENTILE_METHOD} of Hyndman "
-        "and Fan) and taken over all requests of one run, all pods together."
-    )
-    if max(map(len, study.seeds.values())) > 1:
+def notices(study: Study) -> Iterator[Fact]:
+    """What a reader should beware of: doubts about the runs, warnings, facts about the input."""
+    manifests = [run.manifest for run in study.stored]
+    if len(set(study.seeds.values())) > 1:
         yield (
-            "Over several seeds each figure is the mean over seeds of each run's figure: a "
-            "percentile is the mean of the runs' percentiles, not the percentile of all their "
-            "requests. ± is the half-width of Student's 95 % t interval of that mean. All variants "
-            "see the same workload under the same seed."
+            "All runs",
+            "not every variant was run under the same seeds, so differences between variants are "
+            "partly those of their workloads",
         )
-    else:
-        yield "There is one run per variant, so there are no intervals."
-    polls = dict.fromkeys(
-        f"{scenario['router']['metrics']['pollInterval']:g} s"
-        for scenario in study.scenarios.values()
-    )
-    yield (
-        "KV usage and requests in flight are means over the polls of the pods, one every "
-        f"{' or '.join(polls)}: averages over time as sampled, not over arrivals or engine steps. "
-        "The prompt cache hit rate is weighted by tokens. Rates per second are counts in the "
-        "window divided by its length."
-    )
-    yield (
-        "A request that has no first token when the run ends counts as later than all others; a "
-        "percentile that falls among such requests is unknown (–)."
-    )
-
-
-def _notices(study: Study) -> Iterator[Line]:
-    for doubt in doubts(study):
-        yield Line("All runs", doubt)
-    for warning in file_warnings(study):
-        yield Line("Scenario file", warning)
-    for who, warning in alike_warnings(study.results):
-        yield Line(who, warning)
-    for workload, facts in input_facts(study.results):
-        yield Line(f"Workload {workload}", facts)
+    if len({each["podsim"] for each in manifests}) > 1:
+        yield "All runs", "the runs were made by different versions of podsim"
+    commits = [str(run.provenance.get("commit", "")) for run in study.stored]
+    for commit in [each for each in commits if each.endswith("-dirty")][:1]:
+        yield (
+            "All runs",
+            f"commit {commit.removesuffix('-dirty')} had been changed in its folder when the runs "
+            "were made; the resolved scenario below holds every setting all the same",
+        )
+    doubts = [str(each) for one in manifests for each in one.get("scenario_warnings", ())]
+    yield from (("Scenario file", doubt) for doubt in dict.fromkeys(doubts))
+    yield from alike_warnings(study.results)
+    yield from ((f"Workload {name}", facts) for name, facts in input_facts(study.results))

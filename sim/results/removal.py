@@ -2,11 +2,15 @@
 
 import os
 import re
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sim.results.places import MANIFEST, SUMMARY, remove_if_empty, take_away
+from sim.core.interrupts import interrupts_deferred
+from sim.results.stored import MANIFEST, SUMMARY
 from sim.results.tables import DECLARED
+from sim.results.unfinished import is_abandoned, unfinished_name
 
 _TABLES: Final = frozenset(f"{name}.parquet" for name in DECLARED)
 _WRITTEN: Final = _TABLES | {MANIFEST, SUMMARY}
@@ -52,14 +56,18 @@ def link_to(run: Path, place: Path) -> Path | None:
 def remove(run: Path) -> None:
     """Remove a run, and the folders of its variant and its scenario if these are empty then.
 
-    Nobody sees half of it. Raises ``OSError``; the run is whole then.
+    It is out of sight at once and as a whole. Raises ``OSError``; the run is whole then.
     """
-    try:
-        take_away(run)
-    finally:
-        if _in_place(run):
-            remove_if_empty(run.parent)
-            remove_if_empty(run.parent.parent)
+    aside = run.with_name(unfinished_name())
+    with interrupts_deferred():
+        run.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+    if _in_place(run):
+        for folder in (run.parent, run.parent.parent):
+            with suppress(OSError):
+                for rest in filter(is_abandoned, list(folder.iterdir())):
+                    shutil.rmtree(rest, ignore_errors=True)
+                folder.rmdir()
 
 
 def _in_place(run: Path) -> bool:

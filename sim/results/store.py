@@ -1,14 +1,13 @@
-"""Results on disk: one folder per run, replaced as a whole or not at all.
+"""Results on disk: a folder per run, written once and as a whole (``sim.results.stored``).
 
-``<root>/<scenario>-<hash8>/<variant>/seed-<n>/`` holds a parquet file for each table
-(``requests.parquet``, ``placements.parquet`` and so on), ``summary.json`` and ``manifest.json``.
-A run is written into a folder beside its place and renamed into it. The result
-it replaces is kept under another name until then, and is found there again
-should the process die between the two renames (``sim.results.places``).
+It holds a parquet file for each table (``requests.parquet``, ``placements.parquet`` and so on),
+``summary.json`` and ``manifest.json``. The same run made again takes the place of the older one.
 """
 
+import errno
 import json
 import platform
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -19,22 +18,23 @@ from typing import Any, Final
 import numpy as np
 
 from sim.core.errors import UserError
+from sim.core.interrupts import interrupts_deferred
 from sim.core.ports import PodTotals
 from sim.core.recorder import RunFacts
 from sim.results import arrow
 from sim.results.digest import digest
-from sim.results.forms import SCHEMA_VERSION, read_json, read_manifest
-from sim.results.places import (
+from sim.results.result import RunResult
+from sim.results.stored import (
     MANIFEST,
+    SCHEMA_VERSION,
     SUMMARY,
-    make_folder,
-    put,
-    recover,
+    read_json,
+    read_manifest,
     run_path,
     scenario_name,
 )
-from sim.results.result import RunResult
 from sim.results.tables import DECLARED, Tables, schema
+from sim.results.unfinished import unfinished_name
 
 UNREADABLE: Final = (
     *(OSError, LookupError, TypeError, ValueError, AttributeError),
@@ -82,7 +82,7 @@ def made(directory: Path, what: str = "results") -> Iterator[None]:
     try:
         with _refused(f"cannot store the {what} in {directory}", OSError):
             new += [path for path in (directory, *directory.parents) if not path.exists()]
-            make_folder(directory)
+            directory.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
         for path in new:
@@ -98,14 +98,57 @@ def write(result: RunResult, root: Path, origin: Origin) -> Path:
     nothing is left behind then and an older result stays.
     """
     target = folder(root, result.facts, origin.scenario_hash)
-    manifest = _manifest(result, origin)
+    with made(target.parent), scratch(target.parent) as room:
+        put(write_folder(result, room, target, origin), target)
+    return target
+
+
+@contextmanager
+def scratch(directory: Path) -> Iterator[Path]:
+    """A folder in ``directory``, which exists, for what is written there; it is removed at the end.
+
+    Its name begins with a dot, so nothing in it is taken for a run. Raises ``UserError``.
+    """
+    room = directory / unfinished_name()
+    try:
+        with _refused(f"cannot store the results in {directory}", OSError):
+            room.mkdir()
+        yield room
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def write_folder(result: RunResult, room: Path, target: Path, origin: Origin) -> Path:
+    """Write a result that is for ``target`` into a new folder of ``room``; raises ``UserError``."""
+    finished = room / "-".join(target.parts[-2:])
+    with _refused(f"cannot store the result in {target}", OSError):
+        finished.mkdir()
+        _write_files(result, finished, _manifest(result, origin))
+    return finished
+
+
+def put(finished: Path, target: Path) -> None:
+    """Rename a finished folder to ``target``, in the place of what is there.
+
+    Raises ``UserError``; what was there comes back then.
+    """
+    older = finished.with_name(f"{finished.name}-older")
     with (
         _refused(f"cannot store the result in {target}", OSError),
         made(target.parent),
-        put(target) as unfinished,
+        interrupts_deferred(),
     ):
-        _write_files(result, unfinished, manifest)
-    return target
+        with suppress(FileNotFoundError):
+            target.rename(older)
+        try:
+            finished.rename(target)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return  # another process has just stored the same run
+            with suppress(FileNotFoundError):
+                older.rename(target)
+            raise
+    shutil.rmtree(older, ignore_errors=True)
 
 
 def read(path: Path) -> RunResult:
@@ -115,7 +158,6 @@ def read(path: Path) -> RunResult:
     wrote it in another form, or when its tables are not those of its digest.
     """
     with _refused(f"cannot read a result from {path}", *UNREADABLE):
-        recover(path)
         manifest = read_manifest(path)
         tables = Tables(**{name: arrow.read(path / f"{name}.parquet") for name in DECLARED})
         genuine = digest(tables) == manifest["digest"] and all(

@@ -1,6 +1,11 @@
-"""Stored runs by their places: which there are, and what each is, without reading its tables."""
+"""Stored runs on disk: where they lie, which there are, and what each is without its tables.
+
+``<root>/<scenario>-<hash8>/<variant>/seed-<n>/`` is the folder of a run. It is renamed into its
+place when it is whole, so it is never found half written.
+"""
 
 import errno
+import json
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -8,21 +13,93 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sim.core.errors import UserError
-from sim.results.forms import read_json, read_manifest
-from sim.results.places import MANIFEST, PREVIOUS, SUMMARY, previous, recover, undisturbed
 
 if TYPE_CHECKING:
     from sim.core.recorder import RunFacts
     from sim.results import arrow
     from sim.results.result import RunResult
 
+NO_VARIANT: Final = "base"
+HASH_DIGITS: Final = 8
+MANIFEST: Final = "manifest.json"
+SUMMARY: Final = "summary.json"
+SCHEMA_VERSION: Final = 3
+"""Of manifests and tables; to be raised when what they hold changes."""
+
+_NEEDED: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("scenario_hash", "variant_hash", "variant", "digest"), str),
+    **dict.fromkeys(("variants", "warnings"), list),
+    **dict.fromkeys(("facts", "scenario"), dict),
+    "seed": int,
+}
+_OPTIONAL: Final = {"settings": list, "scenario_warnings": list, "provenance": dict}
+_WORDS: Final = {str: "text", list: "a list", int: "a whole number", dict: "a mapping"}
+
+
+def scenario_name(scenario: str, scenario_hash: str) -> str:
+    """Name of the folder that holds the folders of all variants of a scenario."""
+    return f"{scenario}-{scenario_hash[:HASH_DIGITS]}"
+
+
+def run_path(scenario: str, scenario_hash: str, variant: str, seed: int) -> Path:
+    """Where below the root the folder of a run belongs."""
+    return Path(scenario_name(scenario, scenario_hash), variant or NO_VARIANT, f"seed-{seed}")
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return what a JSON file holds; raises ``OSError``, or ``ValueError`` for no mapping."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file.name} is torn: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{file.name} is none of podsim's: it holds no mapping")
+    return found
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return what a run's folder says of the run.
+
+    Raises ``OSError``, or ``ValueError`` for what this podsim has not written.
+    """
+    return checked(read_json(path / MANIFEST))
+
+
+def checked(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest; raises ``ValueError`` unless it is what this podsim writes."""
+    form = manifest.get("schema_version")
+    if not isinstance(form, int):
+        raise ValueError(f"{MANIFEST} is none of podsim's: it says no schema_version")
+    if form > SCHEMA_VERSION:
+        raise ValueError(
+            f"stored in form {form} by a newer podsim, this one reads forms up to "
+            f"{SCHEMA_VERSION}; update podsim or run the scenario again"
+        )
+    if form < SCHEMA_VERSION:
+        raise ValueError(
+            f"stored in form {form}, which this podsim no longer reads; run the scenario again"
+        )
+    for name, kind in _NEEDED.items():
+        if name not in manifest:
+            raise ValueError(f"the manifest lacks {name!r}")
+        _check_kind(name, manifest[name], kind)
+    for name, kind in _OPTIONAL.items():
+        _check_kind(name, manifest.get(name, kind()), kind)
+    _check_kind("facts.scenario", manifest["facts"].get("scenario"), str)
+    return manifest
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{name!r} of the manifest must be {_WORDS[kind]}; got {value!r:.40}")
+
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run on disk: its folder and its manifest, in the newest form whatever was stored."""
+    """A run on disk: its folder and its manifest."""
 
     path: Path
     manifest: Mapping[str, Any]
@@ -39,7 +116,7 @@ class StoredRun:
 
     @property
     def variant_hash(self) -> str:
-        """Hash of this variant alone; empty in runs of form 2."""
+        """Hash of this variant alone."""
         return str(self.manifest["variant_hash"])
 
     @property
@@ -54,7 +131,7 @@ class StoredRun:
 
     @property
     def digest(self) -> str:
-        """What stands for all values of its tables."""
+        """Hash of all values of its tables."""
         return str(self.manifest["digest"])
 
     @property
@@ -91,7 +168,6 @@ class StoredRun:
     def summary(self) -> dict[str, Any]:
         """Its figures; raises ``UserError`` when they cannot be read."""
         try:
-            recover(self.path)
             return read_json(self.path / SUMMARY)
         except (OSError, ValueError) as error:
             raise UserError(f"cannot read a result from {self.path}: {_reason(error)}") from error
@@ -115,7 +191,6 @@ class StoredRun:
         from sim.results.tables import DECLARED, schema
 
         try:
-            recover(self.path)
             found = arrow.read(self.path / f"{name}.parquet")
         except (OSError, ValueError) as error:
             raise UserError(f"cannot read a result from {self.path}: {_reason(error)}") from error
@@ -180,8 +255,7 @@ def found_runs(place: Path) -> Found:
     """The runs in or below a folder, and apart from them what cannot be read there.
 
     Folders whose names begin with a dot are left out; links are followed, no
-    folder is visited twice. What a writer that died has left between its
-    places is put right on the way.
+    folder is visited twice.
     """
     runs: list[StoredRun] = []
     unreadable: list[Unreadable] = []
@@ -190,9 +264,9 @@ def found_runs(place: Path) -> Found:
             unreadable.append(found)
             continue
         try:
-            runs.append(_opened(found))
+            runs.append(StoredRun(found, read_manifest(found)))
         except (OSError, ValueError) as error:
-            if _is_there(found):  # else somebody has just removed it
+            if _exists(found):  # else another process has just removed it
                 unreadable.append(Unreadable(found, _reason(error)))
     unreadable.sort(key=lambda each: each.path)
     return Found(tuple(sorted(runs, key=_in_order)), tuple(unreadable))
@@ -205,82 +279,42 @@ def _candidates(place: Path) -> Iterator[Path | Unreadable]:
     while folders or links:
         folder = folders.popleft() if folders else links.popleft()
         try:
-            with undisturbed(folder):
-                if not _is_new(folder, seen):
-                    continue
-                with os.scandir(folder) as listed:
-                    entries = sorted(listed, key=lambda entry: entry.name)
-                # Told now, since a moment later one of them may be between two renames.
-                runs = {entry.name for entry in entries if _holds_run(entry)}
+            if not _is_new(folder, seen):
+                continue
+            with os.scandir(folder) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             if error.errno != errno.ELOOP:  # a link that leads nowhere either
                 yield Unreadable(folder, _reason(error))
             continue
-        names = {entry.name for entry in entries}
-        if MANIFEST in names:
-            yield folder
         for entry in entries:
-            path = folder / entry.name
-            if entry.name.startswith(PREVIOUS):
-                target = path.with_name(entry.name.removeprefix(PREVIOUS))
-                if target.name not in names:
-                    yield _found_again(target)
-            elif entry.name.startswith("."):
-                continue
-            elif entry.is_symlink():
-                links.append(path)
-            elif entry.name in runs:
-                if _is_new(path, seen):
-                    yield path
-            elif entry.is_dir():
-                folders.append(path)
-
-
-def _holds_run(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a folder with a manifest, no link and nobody's rest."""
-    if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
-        return False
-    return os.path.exists(os.path.join(entry.path, MANIFEST))  # noqa: PTH110, PTH118
+            if entry.name == MANIFEST:
+                yield folder
+            elif not entry.name.startswith("."):
+                if entry.is_symlink():
+                    links.append(Path(entry.path))
+                elif entry.is_dir():
+                    folders.append(Path(entry.path))
 
 
 def _is_new(folder: Path, seen: set[tuple[int, int]]) -> bool:
-    """Note that a folder has been visited; whether it had not. One that has just gone is new."""
-    try:
-        identity = folder.stat()
-    except FileNotFoundError:
-        return True
-    if (identity.st_dev, identity.st_ino) in seen:
+    """Note that a folder is visited; return whether it had not been."""
+    status = folder.stat()
+    identity = (status.st_dev, status.st_ino)
+    if identity in seen:
         return False
-    seen.add((identity.st_dev, identity.st_ino))
+    seen.add(identity)
     return True
 
 
-def _found_again(target: Path) -> Path:
-    """Where the run lies whose writer is, or has died, between its two renames."""
-    with suppress(OSError):  # a disk that only lets us read: it is read where it lies
-        recover(target)
-    older = previous(target)
-    return older if _is_there(older) and not _is_there(target) else target
-
-
-def _is_there(path: Path) -> bool:
-    """Also when we may not look."""
+def _exists(path: Path) -> bool:
+    """Return whether it is there, also where we may not look."""
     try:
         return path.exists()
     except OSError:
         return True
-
-
-def _opened(path: Path) -> StoredRun:
-    """Raises ``OSError`` or ``ValueError``."""
-    try:
-        manifest = read_manifest(path)
-    except FileNotFoundError:  # it may be between two renames
-        recover(path)
-        manifest = read_manifest(path)
-    return StoredRun(path, manifest)
 
 
 def _reason(error: Exception) -> str:

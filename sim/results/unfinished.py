@@ -1,5 +1,7 @@
 """Room beside a file or folder where it is written until it is whole."""
 
+import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINVAL
@@ -9,25 +11,34 @@ from typing import Final
 UNFINISHED: Final = ".unfinished-"
 
 
-def make_beside(target: Path, make: Callable[[Path], None]) -> Path:
-    """What ``make`` has made beside ``target``, under a name that nobody has.
+def unfinished_name() -> str:
+    """Return a name for what is written or removed in a folder; it is no other's."""
+    return f"{UNFINISHED}{os.getpid()}-{secrets.token_hex(4)}"
 
-    Others may be writing the same, or have died of it: ``make`` raises
-    ``FileExistsError`` for what is there, and the next name is tried. Any other
-    ``OSError`` is told of ``target``, the name that its user knows.
-    """
-    number = 0
-    while True:
-        place = target.with_name(f"{UNFINISHED}{target.name}-{number}")
-        try:
-            make(place)
-        except FileExistsError:
-            number += 1
-        except OSError as error:
-            error.filename = str(target)
-            raise
-        else:
-            return place
+
+def is_abandoned(path: Path) -> bool:
+    """Return whether the process of an ``unfinished_name`` was killed before it could tidy up."""
+    number = path.name.removeprefix(UNFINISHED).partition("-")[0]
+    if not path.name.startswith(UNFINISHED) or not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def make_beside(target: Path, make: Callable[[Path], None]) -> Path:
+    """Return what ``make`` has made beside ``target``; an ``OSError`` names ``target``."""
+    place = target.with_name(unfinished_name())
+    try:
+        make(place)
+    except OSError as error:
+        error.filename = str(target)
+        raise
+    return place
 
 
 @contextmanager

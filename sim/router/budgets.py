@@ -1,4 +1,4 @@
-"""Caps on tokens over rolling windows: post-paid, refused with 429 (router and pools, 5)."""
+"""Caps on tokens over rolling windows: post-paid, refused with 429."""
 
 from collections import deque
 from math import ceil, floor

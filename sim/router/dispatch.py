@@ -1,8 +1,7 @@
-"""One try of a client on its way through the backends of a rule.
+"""A try of a request on its way through the backends of its rule.
 
-What the router tells a client when no backend of a rule has served (router and pools, 6).
-
-How long the proxy waits for first tokens.
+``RoutingContext`` is the proxy's state of one try, ``Deadlines`` are the timeouts until the
+first token, ``answer`` is the status that a client gets when no backend has served it.
 """
 
 from collections import deque

@@ -1,6 +1,7 @@
-"""Where requests come in and answers go out, whichever way they take in between.
+"""Where requests enter and answers leave: the proxy's ingress, and the Service beside it.
 
-Traffic that reaches the pods of a backend beside the router.
+``DirectService`` is traffic that bypasses the router, ``CheckedIngress`` validates what workloads
+of other packages send.
 """
 
 from collections.abc import Callable

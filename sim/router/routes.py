@@ -1,4 +1,4 @@
-"""Which rule takes a request, and which backends it may go to (router and pools, 5)."""
+"""Which rule takes a request, and which backends it may go to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 from sim.core.request import Request
 from sim.router.upstream import Upstream
-from sim.scenario.matching import backends_of, matches
+from sim.scenario.reachability import backends_of, matches
 from sim.scenario.routing import Router, Rule
 from sim.scenario.schema import Backend
 
@@ -16,7 +16,7 @@ DEFAULT_ROUTE: Final = "(default)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Target:
+class RouteTarget:
     """A backend of a rule, how long its first token may take, and whether it comes again."""
 
     upstream: Upstream
@@ -29,7 +29,7 @@ class Route:
     """A rule as the proxy follows it; the default route is one without a match."""
 
     name: str
-    targets: tuple[Target, ...]
+    targets: tuple[RouteTarget, ...]
     if_idle: bool = False
     fail_closed: bool = False
 
@@ -76,15 +76,18 @@ class Routes:
     def _single(self, name: str) -> Route:
         return Route(DEFAULT_ROUTE, self._targets((name,), None))
 
-    def _targets(self, names: Sequence[str], timeout_s: float | None) -> tuple[Target, ...]:
+    def _targets(self, names: Sequence[str], timeout_s: float | None) -> tuple[RouteTarget, ...]:
         """The backends in order, each as often as one of its pods may be tried."""
         tries = 1 + self._router.proxy.max_instance_failover_reroute_attempts
-        found: list[Target] = []
+        found: list[RouteTarget] = []
         for name in names:
             upstream, limit_s = self._upstreams[name], self._timeout_s(name, timeout_s)
             again = any(each.upstream is upstream for each in found)
             others = min(tries, len(upstream.pods)) - 1
-            found += [Target(upstream, limit_s, again), *[Target(upstream, limit_s, True)] * others]
+            found += [
+                RouteTarget(upstream, limit_s, again),
+                *[RouteTarget(upstream, limit_s, True)] * others,
+            ]
         return tuple(found)
 
     def _timeout_s(self, backend: str, of_rule: float | None) -> float:

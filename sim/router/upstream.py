@@ -1,7 +1,4 @@
-"""Which pods of a backend may be chosen (router and pools, 5).
-
-A backend as a proxy knows it: its pods, what it has sent them, whom it avoids.
-"""
+"""A backend as the proxy sees it: its pods, requests in flight, health and quarantine."""
 
 from collections.abc import Callable, Iterable
 from math import inf

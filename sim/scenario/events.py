@@ -50,7 +50,7 @@ class ProxyRestart(Model):
     at: Duration = Field(description="When.")
 
 
-class LoadFailure(Model):
+class LoadFailureEvent(Model):
     """The next loads of a member of a pool fail."""
 
     kind: Literal["load-failure"]
@@ -83,6 +83,6 @@ class ProbeFailure(Model):
 
 
 Event: TypeAlias = Annotated[
-    PodLost | BackendErrors | ProxyRestart | LoadFailure | ProbeFailure,
+    PodLost | BackendErrors | ProxyRestart | LoadFailureEvent | ProbeFailure,
     Field(discriminator="kind"),
 ]

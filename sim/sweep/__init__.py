@@ -8,14 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.sweep.api import find, run
+    from sim.sweep.search import find
+    from sim.sweep.sweep import run
     from sim.sweep.table import read
 
 __all__ = ["find", "read", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    homes = {"find": "sim.sweep.api", "read": "sim.sweep.table", "run": "sim.sweep.api"}
+    homes = {"find": "sim.sweep.search", "read": "sim.sweep.table", "run": "sim.sweep.sweep"}
     if name not in homes:
         raise AttributeError(f"module 'sim.sweep' has no attribute {name!r}")
     return getattr(import_module(homes[name]), name)

@@ -1,18 +1,33 @@
-"""One run of a sweep, somewhere; and many of them, each tried again when it fails."""
+"""The runs of a sweep: making them somewhere, and storing their figures.
 
+``<folder>/runs/point-<i>/<variant>/seed-<n>.json`` holds the figures of a run and
+what they are of: the version of podsim, the hash of what was simulated.
+"""
+
+import hashlib
+import json
 import os
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
 
 from sim.core.errors import InvariantError, ScenarioError, UserError, WorkerError
+from sim.execution.parallel import Executor, Tick, no_tick
+from sim.execution.runner import planned_s, run_set
 from sim.results.metrics import flatten
+from sim.results.stored import NO_VARIANT
+from sim.results.unfinished import write_whole
+from sim.scenario.hashing import content_hash
 from sim.scenario.load import ScenarioSet
-from sim.sweep.executor import Ended, Executor
+from sim.sweep.design import Design
 
-QUEUED_PER_SLOT: Final = 2
-"""Calls handed over for each that can be worked on, so that nobody waits for the next one."""
+DEFAULT_STORE: Final = Path("results", "sweeps")
+TABLE: Final = "table.parquet"
+DESIGN: Final = "design.json"
+FORM: Final = 1
+CHECKSUM: Final = "checksum"
 
 
 @dataclass(frozen=True)
@@ -39,20 +54,16 @@ class Task:
     @property
     def planned_s(self) -> float | None:
         """Seconds to be simulated; None for a run to the end of its workload."""
-        window = self.scenarios.variants[0].window
-        return None if window.measure is None else window.warmup + window.measure
+        return planned_s(self.scenarios.variants[0])
 
-    def measure(self) -> "Measured":
+    def measure(self, _: Tick = no_tick) -> "Measured":
         """Make the run, wherever this is.
 
         Raises ``UserError`` where podsim or the files of the scenario are not
         those of the sender, and ``InvariantError`` for a bug.
         """
-        from sim.execution.runner import run_set
-
-        check_place(self)
-        made = run_set(self.scenarios, seeds=(self.seed,), keep_tables=False)
-        (run,) = made.runs
+        check_machine(self)
+        (run,) = run_set(self.scenarios, seeds=(self.seed,), keep_tables=False).runs
         return Measured(run.digest, dict(flatten(run.summary)), run.warnings)
 
 
@@ -77,16 +88,12 @@ class Failed:
 Outcome = Measured | Failed
 
 
-def check_place(task: Task) -> None:
-    """Raises ``UserError`` unless this process would simulate what the sender means."""
-    from importlib.metadata import version
-
-    from sim.scenario.hashing import content_hash
-
-    here = version("podsim")
+def check_machine(task: Task) -> None:
+    """Raise ``UserError`` unless this process would simulate what the sender means."""
+    here, machine = version("podsim"), f"worker on {os.uname().nodename}"
     if here != task.podsim:
         raise UserError(
-            f"{_machine()} has podsim {here}, the sweep podsim {task.podsim}; install the same"
+            f"{machine} has podsim {here}, the sweep podsim {task.podsim}; install the same"
         )
     for name, expected in task.scenarios.file_hashes.items():
         path = task.scenarios.directory / name
@@ -94,11 +101,11 @@ def check_place(task: Task) -> None:
             found = content_hash(path)
         except ScenarioError:
             raise UserError(
-                f"{_machine()} has no {path}: workers read the files of workloads themselves; put "
+                f"{machine} has no {path}: workers read the files of workloads themselves; put "
                 "the scenario on a file system that all of them share"
             ) from None
         if found != expected:
-            raise UserError(f"{_machine()}: {path} is not the file that the sweep began with")
+            raise UserError(f"{machine}: {path} is not the file that the sweep began with")
 
 
 def measure_all(
@@ -107,42 +114,92 @@ def measure_all(
     retries: int,
     on_end: Callable[[int, Outcome], None],
 ) -> None:
-    """Make every run; ``on_end`` hears the index and the outcome of each as it ends, in any order.
+    """Make every run; ``on_end`` gets the index and the outcome of each as it ends, in any order.
 
     A run that fails is tried again after all others, ``retries`` times: a
     process may have been killed, a machine unfit. One that broke an invariant
     would do so again. Raises what ``on_end`` raises, and
-    ``WorkerError`` when nobody is left to work.
+    ``WorkerError`` when nothing is left that could make runs.
     """
-    waiting = deque((index, 1) for index in range(len(tasks)))
-    running: dict[int, int] = {}
-    while waiting or running:
-        while waiting and len(running) < QUEUED_PER_SLOT * executor.slots:
-            index, tries = waiting.popleft()
-            running[index] = tries
-            executor.submit(index, tasks[index].measure)
-        ended = executor.next_end()
-        tries = running.pop(ended.key)
-        outcome = _outcome(ended, tries)
-        if isinstance(outcome, Failed) and not outcome.is_bug and tries <= retries:
-            waiting.append((ended.key, tries + 1))
-        else:
-            on_end(ended.key, outcome)
+    tries = [0] * len(tasks)
+
+    def ended(index: int, outcome: Any) -> bool:
+        tries[index] += 1
+        if isinstance(outcome, BaseException):  # whatever a policy, or a cluster, may raise
+            is_bug = isinstance(outcome, InvariantError)
+            if not is_bug and tries[index] <= retries:
+                return True
+            outcome = Failed(_reason(outcome), tries[index], is_bug)
+        on_end(index, outcome)
+        return False
+
+    executor.run([task.measure for task in tasks], ended)
 
 
-def _outcome(ended: Ended, tries: int) -> Outcome:
-    if ended.error is not None:  # whatever a third-party policy, or a cluster, may raise
-        return Failed(_told(ended.error), tries, isinstance(ended.error, InvariantError))
-    measured: Measured = ended.result
-    return measured
-
-
-def _told(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """The failure in one line, a bug by its type."""
     words = " ".join(str(error).split())
     known = isinstance(error, UserError | WorkerError | InvariantError)
     return words if known else f"{type(error).__name__}: {words}".rstrip(": ")
 
 
-def _machine() -> str:
-    return f"worker on {os.uname().nodename}"
+class RunStore:
+    """The finished runs of one sweep, each in a small file that is written as a whole."""
+
+    def __init__(self, root: Path, scenario: str, design: Design) -> None:
+        """Make the folder of the sweep and note in it what is swept; raises ``UserError``."""
+        self.folder = root / f"{scenario}-{design.hash}"
+        document = {
+            "scenario": scenario,
+            "settings": list(design.settings),
+            "points": [list(design.changes(point)) for point in range(len(design.points))],
+        }
+        self._write(self.folder / DESIGN, document)
+
+    def read(self, point: int, task: Task) -> Measured | None:
+        """Return what a run has come to; None if it is missing, damaged, or not of this task."""
+        try:
+            found = json.loads(self.path(point, task).read_text(encoding="utf-8"))
+            checksum = found.pop(CHECKSUM)
+            if checksum != _checksum(found) or not _identity(task).items() <= found.items():
+                return None
+            return Measured(found["digest"], found["figures"], tuple(found["warnings"]))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def write(self, point: int, task: Task, measured: Measured) -> None:
+        """Store a run as a whole or not at all; raises ``UserError`` when the disk refuses."""
+        document = {**_identity(task), **asdict(measured)}
+        self._write(self.path(point, task), {**document, CHECKSUM: _checksum(document)})
+
+    def path(self, point: int, task: Task) -> Path:
+        """Return where the file of a run is."""
+        folder = self.folder / "runs" / f"point-{point:05}" / (task.variant or NO_VARIANT)
+        return folder / f"seed-{task.seed}.json"
+
+    def _write(self, place: Path, document: Mapping[str, Any]) -> None:
+        text = json.dumps(document, indent=1, allow_nan=False)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, f"{text}\n".encode())
+        except OSError as error:
+            raise UserError(
+                f"cannot keep a finished run in {self.folder}: {error.strerror or error}"
+            ) from error
+
+
+def _identity(task: Task) -> dict[str, Any]:
+    """What must be the same for a stored run to stand for a new one."""
+    return {
+        "form": FORM,
+        "podsim": task.podsim,
+        "variant_hash": task.variant_hash,
+        "variant": task.variant,
+        "seed": task.seed,
+    }
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Of all that is stored of a run: a file that has changed since may still be JSON."""
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

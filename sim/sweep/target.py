@@ -13,8 +13,8 @@ from sim.results.metric import Metric
 from sim.results.metrics import METRICS, metric
 from sim.results.survivors import behind
 from sim.scenario.schema import Scenario
-from sim.sweep import amounts
-from sim.sweep.amounts import NUMBER
+from sim.sweep import quantities
+from sim.sweep.quantities import NUMBER
 from sim.workload.requests import RequestsSpec
 
 Verdict: TypeAlias = Literal["misses", "undecided", "meets"]
@@ -224,9 +224,9 @@ def _begins(key: str, names: Iterable[str]) -> bool:
 
 def _bound(text: str, declared: Metric, written: str) -> float:
     try:
-        amount = amounts.in_base(amounts.parse(written))
+        found = quantities.in_base(quantities.parse(written))
     except ValueError as error:
         raise UserError(f"target {text!r}: {error}") from None
-    if amount.unit not in ("", declared.unit):
+    if found.unit not in ("", declared.unit):
         raise UserError(f"target {text!r}: {declared.key} is in {declared.unit}; got {written}")
-    return float(amount.number)
+    return float(found.number)

@@ -11,9 +11,9 @@ import numpy as np
 
 from sim.results import arrow
 from sim.results.result import RunResult
+from sim.timeline.chrome_trace import Ends, Flow, Lanes, Trace, Track
 from sim.timeline.excerpt import Excerpt
-from sim.timeline.pods import RequestWork
-from sim.timeline.trace import Ends, Flow, Lanes, Trace, Track
+from sim.timeline.tracks import RequestWork
 
 Row: TypeAlias = dict[str, Any]
 Interval: TypeAlias = tuple[float, float]

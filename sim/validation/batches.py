@@ -12,23 +12,23 @@ from typing import Final, TypeAlias, cast
 
 from sim.engine.steptime import StepTime
 from sim.hardware.catalog import gpus, models
-from sim.hardware.dtypes import WeightDtype
-from sim.hardware.roofline import Machine, derive
-from sim.validation.figures import Figure, Table
+from sim.hardware.gpu import WeightDtype
+from sim.hardware.step_times import Machine, derive
+from sim.validation.figures import FigureTable, MeasuredFigure
 
 MICRO_BATCH: Final = 512
 """Tokens that llama.cpp computes at once (its ``-ub``)."""
 
-Row: TypeAlias = dict[str, str]
+TheoryRow: TypeAlias = dict[str, str]
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[FigureTable]:
     """Splitwise, then llama.cpp on a DGX Spark."""
     yield from splitwise()
     yield from dgx_spark()
 
 
-def splitwise() -> Iterator[Table]:
+def splitwise() -> Iterator[FigureTable]:
     """One table for prompts and one for tokens of each kind of rows."""
     rows = _rows("splitwise.csv")
     crowded = [row for row in rows if _crowded(row)]
@@ -44,11 +44,11 @@ def splitwise() -> Iterator[Table]:
     ):
         prompts = tuple(_figure(row, "prompt_ms", _prompts_ms) for row in chosen)
         tokens = tuple(_figure(row, "token_ms", _token_ms) for row in chosen)
-        yield Table(f"Splitwise, {name}: prompts, ms", prompts, notes=notes)
-        yield Table(f"Splitwise, {name}: time per token, ms", tokens, notes=notes)
+        yield FigureTable(f"Splitwise, {name}: prompts, ms", prompts, notes=notes)
+        yield FigureTable(f"Splitwise, {name}: time per token, ms", tokens, notes=notes)
 
 
-def dgx_spark() -> Iterator[Table]:
+def dgx_spark() -> Iterator[FigureTable]:
     """One table for prompts and one for outputs, dense models and experts apart."""
     rows = _rows("llamacpp_gb10.csv")
     gguf = "gpt-oss: llama.cpp has attention and output head in 8 bits, the published weights 16"
@@ -56,50 +56,52 @@ def dgx_spark() -> Iterator[Table]:
         chosen = [row for row in rows if _has_experts(row) is with_experts]
         prompts = tuple(_figure(row, "prompts_s", _micro_batches_s) for row in chosen)
         outputs = tuple(_figure(row, "outputs_s", _outputs_s) for row in chosen)
-        yield Table(f"llama.cpp on a DGX Spark, {name}: prompts, s", prompts, notes=notes)
-        yield Table(f"llama.cpp on a DGX Spark, {name}: outputs, s", outputs, notes=notes)
+        yield FigureTable(f"llama.cpp on a DGX Spark, {name}: prompts, s", prompts, notes=notes)
+        yield FigureTable(f"llama.cpp on a DGX Spark, {name}: outputs, s", outputs, notes=notes)
 
 
-def _rows(name: str) -> list[Row]:
+def _rows(name: str) -> list[TheoryRow]:
     text = (files("sim") / "data" / "measured" / name).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
-def _figure(row: Row, measured: str, predict: Callable[[Row, StepTime], float]) -> Figure:
+def _figure(
+    row: TheoryRow, measured: str, predict: Callable[[TheoryRow, StepTime], float]
+) -> MeasuredFigure:
     machine = f"{row.get('gpu', 'gb10')}x{row.get('tensor_parallel', '1')}"
     what = f"{row['model']} {machine} {row['sequences']} x {row['prompt_tokens']}"
-    return Figure(what, predict(row, _step_time(row)), float(row[measured]))
+    return MeasuredFigure(what, predict(row, _step_time(row)), float(row[measured]))
 
 
-def _step_time(row: Row) -> StepTime:
+def _step_time(row: TheoryRow) -> StepTime:
     dtype = cast(WeightDtype, row.get("weight_dtype", "bf16"))
     gpu = gpus()[row.get("gpu", "gb10")]
     machine = Machine(gpu, int(row.get("tensor_parallel", "1")), dtype, "bf16")
     return StepTime(derive(models()[row["model"]], machine))
 
 
-def _has_experts(row: Row) -> bool:
+def _has_experts(row: TheoryRow) -> bool:
     return models()[row["model"]].experts is not None
 
 
-def _crowded(row: Row) -> bool:
+def _crowded(row: TheoryRow) -> bool:
     return row["model"] == "llama-2-70b" and row["tensor_parallel"] == "2"
 
 
-def _prompts_ms(row: Row, step_time: StepTime) -> float:
+def _prompts_ms(row: TheoryRow, step_time: StepTime) -> float:
     """All prompts in one step, as vLLM ran them before it cut prompts into chunks."""
     sequences, prompt = int(row["sequences"]), int(row["prompt_tokens"])
     return 1e3 * step_time.step_s(sequences * prompt, sequences * prompt**2 / 2, 0, 0)
 
 
-def _token_ms(row: Row, step_time: StepTime) -> float:
+def _token_ms(row: TheoryRow, step_time: StepTime) -> float:
     """A decode step half way through the outputs."""
     sequences = int(row["sequences"])
     context = int(row["prompt_tokens"]) + int(row["output_tokens"]) // 2
     return 1e3 * step_time.step_s(0, 0.0, sequences, sequences * context)
 
 
-def _micro_batches_s(row: Row, step_time: StepTime) -> float:
+def _micro_batches_s(row: TheoryRow, step_time: StepTime) -> float:
     """The prompts one after the other, each in steps of ``MICRO_BATCH`` tokens."""
     sequences, prompt = int(row["sequences"]), int(row["prompt_tokens"])
     starts = range(0, prompt, MICRO_BATCH)
@@ -107,7 +109,7 @@ def _micro_batches_s(row: Row, step_time: StepTime) -> float:
     return sequences * sum(step_time.step_s(MICRO_BATCH, each, 0, 0) for each in pairs)
 
 
-def _outputs_s(row: Row, step_time: StepTime) -> float:
+def _outputs_s(row: TheoryRow, step_time: StepTime) -> float:
     """Decode steps of the whole batch."""
     sequences, prompt = int(row["sequences"]), int(row["prompt_tokens"])
     first = sequences * (prompt + 1)

@@ -1,16 +1,16 @@
-"""One variant of a scenario of theory: its parameters, and what its requests went through."""
+"""A scenario of theory: its parameters, its requests, and a row for each figure compared."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from sim.core.stats import Floats
+from sim.core.stats import Floats, t_interval
 from sim.engine.spec import Vllm
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 from sim.results import arrow
 from sim.results.arrow import Codes, Integers, Mask
 from sim.results.result import RunResult
@@ -20,9 +20,80 @@ from sim.workload.agent_spec import AgentsSpec
 from sim.workload.distributions import CountForms
 from sim.workload.requests import RequestsSpec
 
+LEVEL: Final = 0.99
+"""Level of the intervals over seeds."""
+
 
 @dataclass(frozen=True)
-class Sample:
+class TheoryRow:
+    """A comparison. ``low`` and ``high`` are None where it is about every single request,
+    ``predicted`` where theory only orders.
+
+    ``bound`` says what must hold for ``ok``.
+    """
+
+    scenario: str
+    what: str
+    predicted: float | None
+    measured: float
+    low: float | None
+    high: float | None
+    bound: str
+    ok: bool
+
+
+def at_most(scenario: str, what: str, predicted: float, worst: float, bound: float) -> TheoryRow:
+    """The worst of all requests of all seeds is at most ``bound``."""
+    ok = bool(worst <= bound)
+    return TheoryRow(scenario, what, predicted, float(worst), None, None, f"<= {bound:g}", ok)
+
+
+def at_least(
+    scenario: str, what: str, predicted: float | None, worst: float, bound: float
+) -> TheoryRow:
+    """The worst of all requests of all seeds is at least ``bound``."""
+    ok = bool(worst >= bound)
+    return TheoryRow(scenario, what, predicted, float(worst), None, None, f">= {bound:g}", ok)
+
+
+def mean(
+    scenario: str,
+    what: str,
+    predicted: float,
+    measured: Sequence[float],
+    precision: float,
+    inexact: float = 0.0,
+) -> TheoryRow:
+    """The t interval over seeds holds the prediction, and is narrow enough to say something.
+
+    Its half-width is at most ``precision`` of the prediction. ``inexact`` is
+    the part of the prediction by which an approximation may be off the interval.
+    """
+    interval = t_interval(measured, LEVEL)
+    assert interval.mean is not None and interval.low is not None and interval.high is not None
+    half = (interval.high - interval.low) / 2.0
+    off = max(interval.low - predicted, predicted - interval.high, 0.0)
+    ok = half <= precision * predicted and off <= inexact * predicted
+    bound = f"± {precision * 100:g} %"
+    if inexact:
+        bound += f", off {inexact * 100:g} %"
+    return TheoryRow(
+        scenario, what, predicted, interval.mean, interval.low, interval.high, bound, ok
+    )
+
+
+def negative(scenario: str, what: str, measured: Sequence[float]) -> TheoryRow:
+    """The t interval over seeds lies below zero."""
+    interval = t_interval(measured, LEVEL)
+    assert interval.mean is not None and interval.low is not None and interval.high is not None
+    ok = interval.high < 0.0
+    return TheoryRow(
+        scenario, what, None, interval.mean, interval.low, interval.high, "below 0", ok
+    )
+
+
+@dataclass(frozen=True)
+class CaseSample:
     """The requests of one seed that are over, in order of arrival.
 
     ``measured`` are those that arrived in the window. Times in seconds.
@@ -56,14 +127,14 @@ class Sample:
             yield self.pod == code
 
 
-def sample(result: RunResult) -> Sample:
+def sample(result: RunResult) -> CaseSample:
     """The requests of ``result`` that are over."""
     table = result.tables.requests
     end_s = arrow.numbers(table, "end_s")
     over = ~np.isnan(end_s)
     arrival_s = arrow.numbers(table, "arrival_s")[over]
     facts = result.facts
-    return Sample(
+    return CaseSample(
         arrival_s=arrival_s,
         scheduled_s=arrow.numbers(table, "scheduled_s")[over],
         end_s=end_s[over],
@@ -127,7 +198,7 @@ class Case:
         (self._workload,) = scenario.workloads.values()
 
     @cached_property
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[CaseSample, ...]:
         """What the requests of each seed went through."""
         return tuple(sample(run) for run in self.runs)
 

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from sim.execution.runner import run_set
-from sim.hardware.dtypes import KvDtype, WeightDtype
+from sim.hardware.gpu import KvDtype, WeightDtype
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.scenario.load import ScenarioSet, load_dict
-from sim.validation.figures import Figure, Table
+from sim.validation.figures import FigureTable, MeasuredFigure
 
 FRONT_END: Final = {"perRequest": "15.6ms", "perPromptToken": "1.33us"}
 """HTTP and tokenising before a prompt reaches the scheduler (inference-sim/inference-sim).
@@ -83,7 +83,7 @@ class Loop(NamedTuple):
         return f"{self.model} {machine} {self.isl}/{self.osl} {self.clients} clients"
 
 
-class Group(NamedTuple):
+class LoopGroup(NamedTuple):
     """Rows that are reported together; ``judged`` for those with bounds.
 
     ``apart`` are rows like these that are not judged: a note says what the
@@ -105,7 +105,7 @@ class Prediction(NamedTuple):
     tpot_ms: float
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[FigureTable]:
     """Two tables per group of rows: TTFT and TPOT."""
     for group in groups(loops()):
         yield from compare(group)
@@ -117,7 +117,7 @@ def loops() -> tuple[Loop, ...]:
     return tuple(_loop(row) for row in csv.DictReader(text.splitlines()))
 
 
-def groups(rows: Iterable[Loop]) -> Iterator[Group]:
+def groups(rows: Iterable[Loop]) -> Iterator[LoopGroup]:
     """Dense models by KV format, judged by bf16; then what is only reported."""
     rows = tuple(rows)
     apart = tuple(row for row in rows if row.vllm == NOT_INFERENCEX)
@@ -127,34 +127,34 @@ def groups(rows: Iterable[Loop]) -> Iterator[Group]:
         for dtype in dict.fromkeys(row.weight_dtype for row in ours)
     }
     dense = by_dtype["fp8"]
-    yield Group("dense, fp8 weights, bf16 KV cache", dense, "bf16", judged=True, apart=apart)
-    yield Group("dense, fp8 weights, fp8 KV cache", dense, "fp8")
-    yield Group("dense, fp8 weights, another benchmark", apart, "bf16", notes=OTHER)
-    yield Group("dense, nvfp4 weights, bf16 KV cache", by_dtype["nvfp4"], "bf16")
-    yield Group("dense, nvfp4 weights, fp8 KV cache", by_dtype["nvfp4"], "fp8")
+    yield LoopGroup("dense, fp8 weights, bf16 KV cache", dense, "bf16", judged=True, apart=apart)
+    yield LoopGroup("dense, fp8 weights, fp8 KV cache", dense, "fp8")
+    yield LoopGroup("dense, fp8 weights, another benchmark", apart, "bf16", notes=OTHER)
+    yield LoopGroup("dense, nvfp4 weights, bf16 KV cache", by_dtype["nvfp4"], "bf16")
+    yield LoopGroup("dense, nvfp4 weights, fp8 KV cache", by_dtype["nvfp4"], "fp8")
     capped = [row for row in by_dtype["mxfp4"] if row.clients == MOST_CLIENTS]
     free = tuple(row for row in by_dtype["mxfp4"] if row not in capped)
-    yield Group("experts, mxfp4 weights, bf16 KV cache", free, "bf16")
+    yield LoopGroup("experts, mxfp4 weights, bf16 KV cache", free, "bf16")
     name = f"experts, {MOST_CLIENTS} clients, bf16 KV cache"
-    yield Group(name, tuple(capped), "bf16", notes=CAPPED)
+    yield LoopGroup(name, tuple(capped), "bf16", notes=CAPPED)
 
 
-def compare(group: Group) -> Iterator[Table]:
+def compare(group: LoopGroup) -> Iterator[FigureTable]:
     """The tables of one group, run in this process: a row takes a fraction of a second."""
     rows = group.loops + group.apart
     found = [predict(run) for run in run_set(scenario(rows, group.kv_dtype)).runs]
     for what, bound in (("ttft_ms", TTFT_BOUND), ("tpot_ms", TPOT_BOUND)):
         figures = tuple(
-            Figure(loop.name, getattr(predicted, what), getattr(loop, what))
+            MeasuredFigure(loop.name, getattr(predicted, what), getattr(loop, what))
             for loop, predicted in zip(rows, found)
         )
         name = f"closed loops, {group.name}: {what.upper().replace('_MS', ', ms')}"
-        notes = (*group.notes, *_with_those_apart(group, Table(name, figures)))
+        notes = (*group.notes, *_with_those_apart(group, FigureTable(name, figures)))
         kept = figures[: len(group.loops)]
-        yield Table(name, kept, bound if group.judged else None, notes)
+        yield FigureTable(name, kept, bound if group.judged else None, notes)
 
 
-def _with_those_apart(group: Group, everything: Table) -> Iterator[str]:
+def _with_those_apart(group: LoopGroup, everything: FigureTable) -> Iterator[str]:
     if group.apart:
         yield (
             f"with the {len(group.apart)} rows of another benchmark, which are not judged: "

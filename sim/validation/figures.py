@@ -8,7 +8,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Figure:
+class MeasuredFigure:
     """One quantity. None: podsim has no answer, or nobody measured it.
 
     ``bound`` is the largest error that is allowed, as a ratio; None where the
@@ -34,7 +34,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Table:
+class FigureTable:
     """Figures that belong together: one machine, one recording, one way to get step times.
 
     ``median_bound`` is the largest median of the errors that is allowed, as a
@@ -42,7 +42,7 @@ class Table:
     """
 
     name: str
-    figures: tuple[Figure, ...]
+    figures: tuple[MeasuredFigure, ...]
     median_bound: float | None = None
     notes: tuple[str, ...] = ()
 
@@ -83,7 +83,7 @@ class Table:
         return float(np.percentile(sizes, percent)) if sizes else None
 
 
-def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
+def as_data(tables: Iterable[FigureTable]) -> list[dict[str, Any]]:
     """The tables as JSON can hold them; ``ok`` is None where nothing is bounded."""
     return [
         {
@@ -112,5 +112,5 @@ def as_data(tables: Iterable[Table]) -> list[dict[str, Any]]:
     ]
 
 
-def _judged(table: Table) -> bool:
+def _judged(table: FigureTable) -> bool:
     return table.bounded > 0 or table.median_bound is not None

@@ -61,35 +61,35 @@ class Attention(NamedTuple):
         return Attention(*(column[mask] for column in self))
 
 
-class Sweep(NamedTuple):
+class KernelSweep(NamedTuple):
     """Times of one kernel by tokens, sequences or bytes."""
 
     at: Floats
     time_us: Floats
 
 
-class Experts(NamedTuple):
+class ExpertTimes(NamedTuple):
     """What exchanging tokens and the experts themselves take, in one layer of one rank.
 
     ``by_tokens``: at so many tokens the time by the experts that they touch.
     ``exchange``: the collectives before and behind, by the bytes of one rank.
     """
 
-    by_tokens: dict[int, Sweep]
-    exchange: tuple[Sweep, ...]
+    by_tokens: dict[int, KernelSweep]
+    exchange: tuple[KernelSweep, ...]
 
 
 @dataclass(frozen=True)
-class Tables:
+class KernelTables:
     """The kernels of one model on one machine, by name: µs each time that they run."""
 
     attention: Attention
-    dense: dict[str, Sweep]
-    per_sequence: dict[str, Sweep]
-    experts: Experts | None = None
+    dense: dict[str, KernelSweep]
+    per_sequence: dict[str, KernelSweep]
+    experts: ExpertTimes | None = None
 
 
-def read_tables(folder: Path, name: str, collectives: str = "") -> Tables:
+def read_tables(folder: Path, name: str, collectives: str = "") -> KernelTables:
     """The files ``kernels.<name>.*.csv.gz`` of ``folder``.
 
     With the name of ``collectives.<name>.csv.gz`` those of experts that ranks share.
@@ -106,8 +106,8 @@ def read_tables(folder: Path, name: str, collectives: str = "") -> Tables:
             _rows(folder / f"collectives.{collectives}.csv.gz"), "collective", "bytes"
         )
         by_tokens = {int(tokens): sweep for tokens, sweep in touched.items()}
-        experts = Experts(by_tokens, tuple(exchange.values()))
-    return Tables(
+        experts = ExpertTimes(by_tokens, tuple(exchange.values()))
+    return KernelTables(
         Attention(*columns),
         _sweeps(_rows(folder / f"kernels.{name}.dense.csv.gz"), "layer", "tokens"),
         _sweeps(_rows(folder / f"kernels.{name}.per_sequence.csv.gz"), "layer", "sequences"),
@@ -115,7 +115,7 @@ def read_tables(folder: Path, name: str, collectives: str = "") -> Tables:
     )
 
 
-def fit(tables: Tables, model: Architecture, engine: Vllm) -> StepTime:
+def fit(tables: KernelTables, model: Architecture, engine: Vllm) -> StepTime:
     """The step time of ``model`` on the machine of ``tables``.
 
     ``engine`` says which batches can be, by its budget, its most sequences, its
@@ -169,7 +169,7 @@ def _possible(attention: Attention, engine: Vllm) -> Mask:
     return possible
 
 
-def _by_tokens(tables: Tables, model: Architecture, ranks: int) -> Curve:
+def _by_tokens(tables: KernelTables, model: Architecture, ranks: int) -> Curve:
     """What depends on the tokens computed and on nothing else: dense kernels and experts."""
     layers = model.layers
     times = dict.fromkeys(tables.dense, layers)
@@ -186,7 +186,7 @@ def _by_tokens(tables: Tables, model: Architecture, ranks: int) -> Curve:
     )
 
 
-def _experts_us(experts: Experts, model: Architecture, ranks: int, tokens: Floats) -> Floats:
+def _experts_us(experts: ExpertTimes, model: Architecture, ranks: int, tokens: Floats) -> Floats:
     """One layer of experts on a rank when each of ``ranks`` computes so many ``tokens``.
 
     A rank has its share of the experts and gets, for it, as many tokens as it
@@ -205,7 +205,7 @@ def _experts_us(experts: Experts, model: Architecture, ranks: int, tokens: Float
     return ROUTING_US_PER_LAYER + own_us + _total_us(experts.exchange, bytes_sent)
 
 
-def _total_us(sweeps: Iterable[Sweep], at: Floats) -> Floats:
+def _total_us(sweeps: Iterable[KernelSweep], at: Floats) -> Floats:
     total_us: Floats = np.sum([np.interp(at, *sweep) for sweep in sweeps], axis=0)
     return total_us
 
@@ -220,9 +220,9 @@ def _rows(path: Path) -> Iterable[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def _sweeps(rows: Iterable[dict[str, str]], name: str, axis: str) -> dict[str, Sweep]:
+def _sweeps(rows: Iterable[dict[str, str]], name: str, axis: str) -> dict[str, KernelSweep]:
     """A sweep along ``axis`` for each value of the column ``name``, in the order of the rows."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         found[row[name]].append((float(row[axis]), float(row["time_us"])))
-    return {key: Sweep(*np.array(sorted(points)).T) for key, points in found.items()}
+    return {key: KernelSweep(*np.array(sorted(points)).T) for key, points in found.items()}

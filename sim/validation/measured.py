@@ -6,9 +6,9 @@ from typing import Final, TypeAlias
 from sim.core.errors import UserError
 from sim.core.suggest import suggestion
 from sim.validation import batches, closed_loops, recordings, swaps
-from sim.validation.figures import Table
+from sim.validation.figures import FigureTable
 
-Part: TypeAlias = Callable[[], Iterator[Table]]
+Part: TypeAlias = Callable[[], Iterator[FigureTable]]
 
 PARTS: Final[dict[str, Part]] = {
     "recordings": recordings.tables,
@@ -19,7 +19,7 @@ PARTS: Final[dict[str, Part]] = {
 """What is compared, in this order; each part yields its tables as they are done."""
 
 
-def validate_measured(part: str | None = None) -> Iterator[Table]:
+def validate_measured(part: str | None = None) -> Iterator[FigureTable]:
     """The tables of one part, or of all.
 
     Raises ``UserError`` for a part that is not there.

@@ -1,21 +1,44 @@
-"""One pod as one queue: pathwise first, request by request, then in the mean."""
+"""Scenarios with a textbook answer, each run through the whole stack and compared with it.
 
-from collections.abc import Iterator, Mapping
+One pod is one queue, compared request by request first, then in the mean; several pods
+stand behind a policy, and a pod's cache is compared with Che's approximation.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from heapq import heappop, heappush
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sim.core.errors import UserError
 from sim.core.stats import Floats, present_at
+from sim.engine.spec import kv_blocks
+from sim.execution.runner import run_set
+from sim.results import arrow
+from sim.results.result import RunResult
+from sim.scenario.load import ScenarioSet, load
 from sim.validation import theory
-from sim.validation.case import Case, Sample, moments
-from sim.validation.rows import Row, at_least, at_most, mean
+from sim.validation.case import (
+    Case,
+    CaseSample,
+    TheoryRow,
+    at_least,
+    at_most,
+    mean,
+    moments,
+    need,
+    negative,
+)
+from sim.validation.theory import UnanswerableError
 
 SAME_S: Final = 1e-9
 """An arrival that is at most this much after the end of a step counts as at it."""
 
 
-def single_server(cases: Mapping[str, Case]) -> Iterator[Row]:
+def single_server(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """M/M/1, M/D/1, M/G/1: a pod that takes one request at a time, all steps of one length."""
     for name, case in cases.items():
         yield against_lindley(case)
@@ -32,7 +55,7 @@ def single_server(cases: Mapping[str, Case]) -> Iterator[Row]:
             yield mean(case.name, "wait, s", predicted_s, waits_s(case), 0.15)
 
 
-def many_servers(cases: Mapping[str, Case]) -> Iterator[Row]:
+def many_servers(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """M/M/c: a pod that takes c requests at a time; whoever comes waits for the end of a step."""
     for case in cases.values():
         late = np.concatenate([_steps_late(case, sample) for sample in case.samples])
@@ -47,7 +70,7 @@ def many_servers(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "wait longer than a step, ratio", share, waited, 0.06)
 
 
-def processor_sharing(cases: Mapping[str, Case]) -> Iterator[Row]:
+def processor_sharing(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """M/G/1-PS: a step lasts as long as there are sequences in it, so all share the pod."""
     for case in cases.values():
         per_token_s = case.step_per_sequence_s
@@ -63,7 +86,7 @@ def processor_sharing(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "time in the system, s", predicted_s, sojourns_s(case), 0.1)
 
 
-def machine_repair(cases: Mapping[str, Case]) -> Iterator[Row]:
+def machine_repair(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """A closed system: clients that think, then queue at a pod that takes one at a time."""
     for case in cases.values():
         yield against_lindley(case)
@@ -80,7 +103,7 @@ def machine_repair(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "time in the system, s", predicted.response_s, sojourns_s(case), 0.06)
 
 
-def state_dependent(cases: Mapping[str, Case]) -> Iterator[Row]:
+def state_dependent(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
     """The production cost model: a step costs a constant and something for each sequence."""
     for case in cases.values():
         departures_per_s = partial(_departures_per_s, case)
@@ -89,7 +112,7 @@ def state_dependent(cases: Mapping[str, Case]) -> Iterator[Row]:
         yield mean(case.name, "time in the system, s", predicted_s, sojourns_s(case), 0.1)
 
 
-def against_lindley(case: Case) -> Row:
+def against_lindley(case: Case) -> TheoryRow:
     """Every pod is a queue with one server: the request that is furthest off the recursion."""
     worst_s = 0.0
     for sample in case.samples:
@@ -117,7 +140,7 @@ def _departures_per_s(case: Case, present: int) -> float:
     return batch / (moments(case.requests.output_tokens).mean * step_s)
 
 
-def _steps_late(case: Case, sample: Sample) -> Floats:
+def _steps_late(case: Case, sample: CaseSample) -> Floats:
     services_s = sample.services_s(case.step_s)
     due_s = theory.kiefer_wolfowitz(sample.arrival_s, services_s, case.servers)
     return (sample.end_s - due_s) / case.step_s
@@ -135,7 +158,7 @@ class _Share(NamedTuple):
     most_off_steps: float
 
 
-def _share(sample: Sample, per_token_s: float) -> _Share:
+def _share(sample: CaseSample, per_token_s: float) -> _Share:
     arrival_s, end_s = sample.arrival_s, sample.end_s
     required_s = sample.services_s(per_token_s)
     shared_s = theory.processor_sharing(arrival_s, required_s)
@@ -150,3 +173,145 @@ def _share(sample: Sample, per_token_s: float) -> _Share:
         off_ratio=float(off_s.sum() / (shared_s - arrival_s).sum()),
         most_off_steps=float(off_s.max()) / longest_step_s,
     )
+
+
+SLOWER_FIRST: Final = ("random", "round-robin", "power-of-two", "least-loaded")
+"""The more a policy knows, the shorter the queues, for exponential services in the mean."""
+
+
+def placement(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
+    """Policies over equal pods that take one request at a time."""
+    need(cases, *SLOWER_FIRST)
+    for name, case in cases.items():
+        yield against_lindley(case)
+        load, service_s = load_and_service_s(case)
+        predicted_s = {
+            "random": theory.mm1_sojourn_s(load / service_s, service_s),
+            "round-robin": theory.round_robin_sojourn_s(case.backend.replicas, load, service_s),
+        }
+        if name in predicted_s:
+            what = "time in the system, s"
+            yield mean(case.name, what, predicted_s[name], sojourns_s(case), 0.1)
+    for slower, faster in pairwise(SLOWER_FIRST):
+        pairs = zip(sojourns_s(cases[faster]), sojourns_s(cases[slower]))
+        what = f"time in the system - {slower}'s, s"
+        yield negative(cases[faster].name, what, [fast - slow for fast, slow in pairs])
+
+
+def power_of_two(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
+    """The better of two random pods, beside the mean field of infinitely many."""
+    for case in cases.values():
+        yield against_lindley(case)
+        predicted_s = theory.power_of_two_sojourn_s(*load_and_service_s(case))
+        yield mean(
+            case.name, "time in the system, s", predicted_s, sojourns_s(case), 0.04, inexact=0.03
+        )
+
+
+def prefix_cache(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
+    """LRU over blocks that are asked for independently of each other.
+
+    Beside the block that it shares, each request has one that nobody asks for
+    again: its last token is always computed.
+    """
+    for case in cases.values():
+        shared, blocks = case.agents.shared_prefix, kv_blocks(case.engine)
+        chances = theory.zipf(shared.families, shared.zipf)
+        predicted = theory.che_hit_ratio(chances, blocks, strangers=1.0)
+        hits = [float(np.mean(one.cached_tokens[one.measured] > 0)) for one in case.samples]
+        yield mean(case.name, "hits, ratio", predicted, hits, 0.04, inexact=0.01)
+
+
+def bounded_hashing(cases: Mapping[str, Case]) -> Iterator[TheoryRow]:
+    """No pod ever holds more than its bound; without the bound one soon does."""
+    need(cases, "bounded", "unbounded")
+    percent = cases["bounded"].backend.policy.max_load_percent
+    above = {
+        name: max(most_above_bound(run, percent) for run in case.runs)
+        for name, case in cases.items()
+    }
+    what = f"most above {percent} % of the mean, requests"
+    yield at_most(cases["bounded"].name, what, 0, above["bounded"], 0)
+    yield at_least(cases["unbounded"].name, what, None, above["unbounded"], 1)
+
+
+def load_and_service_s(case: Case) -> tuple[float, float]:
+    """Load of a pod that takes one request at a time, and the mean service."""
+    service_s = moments(case.requests.output_tokens).mean * case.step_s
+    return case.arrivals_per_s * service_s / case.backend.replicas, service_s
+
+
+def most_above_bound(run: RunResult, percent: int) -> int:
+    """Requests on the pod of a placement above ceil(percent/100 m/n), at the worst of placements.
+
+    m are in flight on all n pods, the one that is being placed counted in. Of
+    what ends and what is placed at one instant, the ends come first.
+    """
+    table = run.tables.placements
+    placed_s = arrow.numbers(table, "dispatch_s").tolist()
+    ends_s = arrow.numbers(table, "end_s").tolist()
+    pods = arrow.strings(table, "pod").codes.tolist()
+    in_flight = [0] * len(run.facts.pods)
+    going: list[tuple[float, int]] = []
+    worst = -len(pods)
+    for now_s, end_s, pod in zip(placed_s, ends_s, pods):
+        while going and going[0][0] <= now_s:
+            in_flight[heappop(going)[1]] -= 1
+        in_flight[pod] += 1
+        heappush(going, (end_s, pod))
+        bound = -(-percent * len(going) // (100 * len(in_flight)))
+        worst = max(worst, in_flight[pod] - bound)
+    return worst
+
+
+Comparison: TypeAlias = Callable[[Mapping[str, Case]], Iterator[TheoryRow]]
+
+COMPARISONS: Final[dict[str, Comparison]] = {
+    "single-server": single_server,
+    "many-servers": many_servers,
+    "processor-sharing": processor_sharing,
+    "machine-repair": machine_repair,
+    "state-dependent": state_dependent,
+    "placement": placement,
+    "power-of-two": power_of_two,
+    "prefix-cache": prefix_cache,
+    "bounded-hashing": bounded_hashing,
+}
+"""What each scenario of the folder, the file of this name, is compared with."""
+
+
+def validate_theory(folder: Path, jobs: int = 1) -> Iterator[TheoryRow]:
+    """Run the scenarios of ``folder`` one after the other; the rows of each as soon as it is done.
+
+    All of a scenario's variants and seeds, every invariant checked. Raises
+    ``UserError`` when a file is missing, ``ScenarioError`` when one is at
+    fault and ``InvariantError`` for a run that breaks a rule.
+    """
+    missing = [name for name in COMPARISONS if not _file(folder, name).is_file()]
+    if missing:
+        raise UserError(
+            f"{folder}: no {missing[0]}.yaml; name the folder with the scenarios of theory, "
+            "scenarios/theory of podsim's sources"
+        )
+    loaded = {name: load(_file(folder, name)) for name in COMPARISONS}
+    for name, scenarios in loaded.items():
+        yield from compare(COMPARISONS[name], scenarios, jobs)
+
+
+def compare(comparison: Comparison, scenarios: ScenarioSet, jobs: int = 1) -> Iterator[TheoryRow]:
+    """The rows of one scenario. Raises ``UserError`` when theory has no answer to it."""
+    runs = run_set(scenarios, jobs=jobs, check=True).runs
+    try:
+        cases = {
+            variant.variant: Case(
+                variant, tuple(run for run in runs if run.variant == variant.variant)
+            )
+            for variant in scenarios.variants
+        }
+        yield from comparison(cases)
+    except UnanswerableError as error:
+        raise UserError(f"{scenarios.name}: no theory to compare with: {error}") from error
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.yaml"

@@ -25,13 +25,13 @@ from sim.results import arrow
 from sim.results.arrow import Integers
 from sim.results.result import RunResult
 from sim.scenario.load import ScenarioSet, load
-from sim.validation.figures import Figure, Table
+from sim.validation.figures import FigureTable, MeasuredFigure
 from sim.validation.kernels import fit, read_tables
 from sim.workload.files import unpacked
 
 
 @dataclass(frozen=True)
-class Recording:
+class ReplayedRecording:
     """A recording by the name of its files, its kernel tables, and how far podsim may be off.
 
     ``bound`` is the largest error with step times from the kernel tables,
@@ -47,9 +47,9 @@ class Recording:
 
 
 RECORDINGS: Final = (
-    Recording("rtx4090-llama-3.1-8b", "rtx4090.llama-3.1-8b.tp1", 0.03, 0.10),
-    Recording("rtxpro6000-llama-3.1-8b", "rtxpro6000.llama-3.1-8b.tp1", 0.05, None),
-    Recording(
+    ReplayedRecording("rtx4090-llama-3.1-8b", "rtx4090.llama-3.1-8b.tp1", 0.03, 0.10),
+    ReplayedRecording("rtxpro6000-llama-3.1-8b", "rtxpro6000.llama-3.1-8b.tp1", 0.05, None),
+    ReplayedRecording(
         "rtxpro6000x2-qwen3-30b-a3b",
         "rtxpro6000.qwen3-30b-a3b-instruct-2507.tp1",
         0.10,
@@ -63,7 +63,7 @@ NOT_RECORDED: Final = "prefix hits and preemptions were not recorded: nothing to
 STATISTICS: Final = {"mean": None, "median": 50.0, "p90": 90.0, "p99": 99.0}
 
 
-class Course(NamedTuple):
+class RecordedCourse(NamedTuple):
     """What the requests went through, in order of arrival, and the engine second by second."""
 
     ttft_s: Floats
@@ -73,7 +73,7 @@ class Course(NamedTuple):
     waiting: Floats
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[FigureTable]:
     """Two tables per recording: step times from kernel tables, and from data sheets."""
     with as_file(files("sim") / "data" / "recordings") as folder:
         for recording in RECORDINGS:
@@ -87,7 +87,9 @@ def tables() -> Iterator[Table]:
             yield compare(name, simulated(scenarios), recorded, recording.sheet_bound)
 
 
-def kernel_step_time(folder: Path, recording: Recording, scenarios: ScenarioSet) -> StepTime:
+def kernel_step_time(
+    folder: Path, recording: ReplayedRecording, scenarios: ScenarioSet
+) -> StepTime:
     """The step time of a recording's engine, from the kernel tables of its machine."""
     (engine,) = scenarios.variants[0].engines.values()
     model = catalog.model(engine.model)
@@ -112,7 +114,9 @@ def simulated(scenarios: ScenarioSet) -> RunResult:
     return result
 
 
-def compare(name: str, result: RunResult, recorded: Course, bound: float | None) -> Table:
+def compare(
+    name: str, result: RunResult, recorded: RecordedCourse, bound: float | None
+) -> FigureTable:
     """The figures of a run beside those of the recording."""
     predicted = course(result)
     figures = [
@@ -121,8 +125,8 @@ def compare(name: str, result: RunResult, recorded: Course, bound: float | None)
         *_times("E2E", "s", predicted.e2e_s, recorded.e2e_s, bound),
         _level("running", predicted.running, recorded.running),
         _level("waiting", predicted.waiting, recorded.waiting),
-        Figure("prefix hits, tokens", _total(result, "cached_tokens"), None),
-        Figure("preemptions", _total(result, "preemptions"), None),
+        MeasuredFigure("prefix hits, tokens", _total(result, "cached_tokens"), None),
+        MeasuredFigure("preemptions", _total(result, "preemptions"), None),
     ]
     notes = (
         _scatter("TTFT", predicted.ttft_s, recorded.ttft_s),
@@ -131,16 +135,16 @@ def compare(name: str, result: RunResult, recorded: Course, bound: float | None)
         _distance("waiting", predicted.waiting, recorded.waiting),
         NOT_RECORDED,
     )
-    return Table(name, tuple(figures), notes=notes)
+    return FigureTable(name, tuple(figures), notes=notes)
 
 
-def course(result: RunResult) -> Course:
+def course(result: RunResult) -> RecordedCourse:
     """What a run says."""
     table, pods = result.tables.requests, result.tables.pods
     arrival_s = arrow.numbers(table, "arrival_s")
     first_s, end_s = arrow.numbers(table, "first_token_s"), arrow.numbers(table, "end_s")
     polled_s = arrow.numbers(pods, "time_s")
-    return Course(
+    return RecordedCourse(
         ttft_s=first_s - arrival_s,
         tpot_s=(end_s - first_s) / (arrow.whole(table, "output_tokens") - 1),
         e2e_s=end_s - arrival_s,
@@ -149,7 +153,7 @@ def course(result: RunResult) -> Course:
     )
 
 
-def read_recorded(folder: Path, name: str) -> Course:
+def read_recorded(folder: Path, name: str) -> RecordedCourse:
     """What was recorded. Times count from the arrival at the front end, as a client's do."""
     lines = unpacked(folder / f"{name}.requests.jsonl.gz").splitlines()
     requests: list[Mapping[str, Any]] = [json.loads(line) for line in lines]
@@ -160,7 +164,7 @@ def read_recorded(folder: Path, name: str) -> Course:
     )
     with (folder / f"{name}.timeseries.csv").open(encoding="utf-8", newline="") as file:
         seconds = list(csv.DictReader(file))
-    return Course(
+    return RecordedCourse(
         ttft_s=first_s - arrival_s,
         tpot_s=(last_s - first_s) / (output_tokens - 1.0),
         e2e_s=last_s - arrival_s,
@@ -171,13 +175,13 @@ def read_recorded(folder: Path, name: str) -> Course:
 
 def _times(
     what: str, unit: str, predicted: Floats, recorded: Floats, bound: float | None
-) -> Iterator[Figure]:
+) -> Iterator[MeasuredFigure]:
     for name, percent in STATISTICS.items():
         here, there = (
             float(np.mean(times) if percent is None else np.percentile(times, percent))
             for times in (predicted, recorded)
         )
-        yield Figure(f"{what} {name}, {unit}", here, there, bound)
+        yield MeasuredFigure(f"{what} {name}, {unit}", here, there, bound)
 
 
 def _by_second(polled_s: Floats, values: Integers) -> Floats:
@@ -188,10 +192,12 @@ def _by_second(polled_s: Floats, values: Integers) -> Floats:
     return together[1:].astype(np.float64)
 
 
-def _level(what: str, predicted: Floats, recorded: Floats) -> Figure:
+def _level(what: str, predicted: Floats, recorded: Floats) -> MeasuredFigure:
     """The mean over the seconds of the recording, whoever was done earlier."""
     seconds = len(recorded)
-    return Figure(f"{what}, mean", float(predicted.sum() / seconds), float(np.mean(recorded)))
+    return MeasuredFigure(
+        f"{what}, mean", float(predicted.sum() / seconds), float(np.mean(recorded))
+    )
 
 
 def _total(result: RunResult, column: str) -> float:

@@ -1,6 +1,6 @@
 """Times to load and unload models that others have measured, beside ``swap_times``.
 
-The constants of ``sim.hardware.swap`` are chosen by these timings, most of them
+The constants of ``sim.hardware.loading`` are chosen by these timings, most of them
 by one machine's: agreement says that few constants do for models of 1 GB to
 236 GB, not that they hold elsewhere. Disks are those that nobody named, so the
 default is what stands against them.
@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from sim.engine.spec import Vllm
 from sim.hardware.catalog import gpus
 from sim.hardware.engine import StepTime
-from sim.hardware.swap import Member, Method, Swap
-from sim.hardware.swaptimes import LINK_REACHED, SwapTimes, swap_times
-from sim.validation.figures import Figure, Table
+from sim.hardware.loading import LINK_REACHED, Member, Method, Swap, SwapTimes, swap_times
+from sim.validation.figures import FigureTable, MeasuredFigure
 
 SMALL_GB: Final = 10.0
 """Below this what is fixed takes longer than copying."""
@@ -24,32 +23,32 @@ SMALL_GB: Final = 10.0
 PCIE_4: Final = 32e9
 """Bytes per second of the link of the GPUs that the catalogue does not have."""
 
-Row: TypeAlias = dict[str, str]
+TheoryRow: TypeAlias = dict[str, str]
 
 
-class Group(NamedTuple):
+class SwapGroup(NamedTuple):
     """Rows that belong together, and the error allowed, as a ratio."""
 
     name: str
-    holds: Callable[[Row], bool]
+    holds: Callable[[TheoryRow], bool]
     bound: float | None
     notes: tuple[str, ...] = ()
 
 
 GROUPS: Final = (
-    Group(
+    SwapGroup(
         "vLLM sleep, level 1, from 10 GB on, s",
         lambda row: _sleep(row, "vllm-sleep-1") and not _small(row),
         0.10,
         ("the two bandwidths are fitted to these four",),
     ),
-    Group(
+    SwapGroup(
         "vLLM sleep, level 1, small models, s",
         lambda row: _sleep(row, "vllm-sleep-1") and _small(row),
         None,
         ("what is fixed differs between machines, by tenths of a second",),
     ),
-    Group(
+    SwapGroup(
         "vLLM sleep, level 1, first of a process, s",
         lambda row: row["quantity"] == "first-unload",
         0.25,
@@ -58,31 +57,31 @@ GROUPS: Final = (
             "much more than the weights follows from powers of two; 22 GiB were seen for the 8B",
         ),
     ),
-    Group(
+    SwapGroup(
         "vLLM sleep, level 2, small models, s",
         lambda row: _sleep(row, "vllm-sleep-2"),
         0.10,
         ("the disk's default is fitted to these and to the cold starts below",),
     ),
-    Group(
+    SwapGroup(
         "vLLM sleep with LoRA while training, s",
         lambda row: row["model"].endswith("LoRA") and row["quantity"] != "first-unload",
         None,
         ("nothing is fitted to these; of the 8B model 47 GiB of the GPU's memory are given back",),
     ),
-    Group(
+    SwapGroup(
         "vLLM cold starts, from 10 GB on, s",
         lambda row: _cold_start(row) and not _small(row),
         0.10,
         ("one machine; that it had compiled before is assumed, for small models too",),
     ),
-    Group(
+    SwapGroup(
         "vLLM cold starts, small models, s",
         lambda row: _cold_start(row) and _small(row),
         None,
         ("21 s to 59 s with next to nothing to read: give init, compile and graphs",),
     ),
-    Group(
+    SwapGroup(
         "vLLM cold starts, their parts, s",
         lambda row: row["method"] == "vllm-cold" and row["quantity"] != "load",
         None,
@@ -91,52 +90,52 @@ GROUPS: Final = (
 )
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[FigureTable]:
     """One table per group, then the outliers with their reasons."""
     rows = measured()
     usual = [row for row in rows if not row["outlier"]]
     for group in GROUPS:
         chosen = filter(group.holds, usual)
-        yield Table(group.name, _figures(chosen, group.bound), notes=group.notes)
+        yield FigureTable(group.name, _figures(chosen, group.bound), notes=group.notes)
     outliers = [row for row in rows if row["outlier"]]
     reasons = (f"{_what(row)}: {row['outlier']}" for row in outliers)
     none = "llama.cpp: nobody published seconds together with bytes and disk"
-    yield Table("outliers, s", _figures(outliers, None), notes=(*reasons, none))
+    yield FigureTable("outliers, s", _figures(outliers, None), notes=(*reasons, none))
 
 
-def measured() -> list[Row]:
+def measured() -> list[TheoryRow]:
     """The timings."""
     text = (files("sim") / "data" / "measured" / "swaps.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
-def _figures(rows: Iterable[Row], bound: float | None) -> tuple[Figure, ...]:
+def _figures(rows: Iterable[TheoryRow], bound: float | None) -> tuple[MeasuredFigure, ...]:
     return tuple(
-        Figure(_what(row), _predicted_s(row), float(row["seconds"]), bound) for row in rows
+        MeasuredFigure(_what(row), _predicted_s(row), float(row["seconds"]), bound) for row in rows
     )
 
 
-def _what(row: Row) -> str:
+def _what(row: TheoryRow) -> str:
     cache = " uncached" if row["quantity"] == "compile" and row["compile_cache"] == "no" else ""
     machine = row["gpu"] if row["gpus"] == "1" else f"{row['gpu']}x{row['gpus']}"
     level = {"vllm-sleep-1": " L1", "vllm-sleep-2": " L2"}.get(row["method"], "")
     return f"{row['model']} {machine}{level} {row['quantity']}{cache}"
 
 
-def _small(row: Row) -> bool:
+def _small(row: TheoryRow) -> bool:
     return float(row["weights_gb"]) < SMALL_GB
 
 
-def _sleep(row: Row, method: Method) -> bool:
+def _sleep(row: TheoryRow, method: Method) -> bool:
     later = row["quantity"] != "first-unload"
     return row["method"] == method and later and not row["model"].endswith("LoRA")
 
 
-def _cold_start(row: Row) -> bool:
+def _cold_start(row: TheoryRow) -> bool:
     return row["method"] == "vllm-cold" and row["quantity"] == "load"
 
 
-def _predicted_s(row: Row) -> float:
+def _predicted_s(row: TheoryRow) -> float:
     times = _times(row)
     if row["quantity"] == "unload":
         return times.unload_s
@@ -149,7 +148,7 @@ def _predicted_s(row: Row) -> float:
     return part
 
 
-def _times(row: Row) -> SwapTimes:
+def _times(row: TheoryRow) -> SwapTimes:
     known = row["gpu"] if row["gpu"] in gpus() else None
     engine = Vllm(
         step_time=StepTime(a=1.0),

@@ -164,13 +164,13 @@ class ClientSpec(Model):
 
     @rule
     def _clients_make_sense(self) -> Iterator[Problem]:
-        if self.fallback_models and self.gives("direct"):
+        if self.fallback_models and self.direct is not None:
             said = "not with direct: beside the router there is one backend, whatever the model"
             yield "fallbackModels", said
 
     @rule
     def _retries_what_can_happen(self) -> Iterator[Problem]:
-        if self.retry is not None and self.retry.on_timeout and not self.gives("client_timeout"):
+        if self.retry is not None and self.retry.on_timeout and self.client_timeout is None:
             yield "retry.onTimeout", "needs clientTimeout: without it no try runs out of time"
 
     @property
@@ -187,7 +187,7 @@ class ClientSpec(Model):
         """Files that the workload reads, relative to the scenario."""
         return ()
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """What is possible and hardly meant; the path of each is a key of the workload."""
         timeout, patience = self.client_timeout, self.patience
         if timeout is None or patience is None or timeout < patience:

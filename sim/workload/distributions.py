@@ -27,7 +27,7 @@ from sim.core.fields import (
     Tokens,
     number,
 )
-from sim.core.rules import Problem, Unusable, rule
+from sim.core.rules import Problem, rule
 from sim.scenario.walk import in_words, settings
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -94,6 +94,8 @@ class LognormalCount(Model):
 
     @rule
     def _draws_something(self) -> Iterator[Problem]:
+        if self.mu is None and self.median is None:
+            return
         middle = self.shift + math.exp(_log_mean(self.mu, self.median))
         for key, cut in (("min", middle < self.min), ("max", middle > self.max)):
             if cut and key in self.model_fields_set:
@@ -183,8 +185,7 @@ class CountForms(Model):
 
     def _form(self) -> UniformCount | LognormalCount | GeometricCount:
         form = self.uniform or self.lognormal or self.geometric
-        if form is None:
-            raise Unusable
+        assert form is not None
         return form
 
 
@@ -375,7 +376,7 @@ DelayForms.model_rebuild()
 
 def exactly_one(model: Model, names: tuple[str, ...]) -> Iterator[Problem]:
     """The problem of ``model`` unless exactly one of its fields ``names`` is given."""
-    given = [name for name in names if model.gives(name)]
+    given = [name for name in names if getattr(model, name) is not None]
     if len(given) != 1:
         found = ", ".join(given) or "none"
         yield "", f"give exactly one of {', '.join(names)}; got {found}"
@@ -416,8 +417,7 @@ def _pairs(shown: dict[str, str]) -> str:
 def _log_mean(mu: float | None, median: float | None) -> float:
     if mu is not None:
         return mu
-    if median is None:
-        raise Unusable
+    assert median is not None
     return math.log(median)
 
 

@@ -30,7 +30,7 @@ from sim.core.kernel import instant
 from sim.core.ports import WorkloadContext
 from sim.core.registry import family
 from sim.core.request import Request
-from sim.core.rules import Problem, Unusable, rule
+from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
 from sim.workload.clients import Clients, ClientSpec, share_beyond
 from sim.workload.conversation import ALL, Conversation
@@ -107,15 +107,15 @@ class ScriptSpec(ClientSpec):
 
     @rule
     def _rows_write_their_units(self) -> Iterator[Problem]:
-        if self.gives("rows") and self.gives("unit"):
+        if self.rows is not None and self.unit is not None:
             yield "unit", "only for a file; rows write their units"
 
     @rule
     def _rows_come_when_they_say(self) -> Iterator[Problem]:
-        if not self.gives("rows"):
+        if self.rows is None:
             return
         message = "only for a file; rows say when they come"
-        if "first_arrival" in self.model_fields_set and self.gives("first_arrival"):
+        if "first_arrival" in self.model_fields_set and self.first_arrival is not None:
             yield "firstArrival", message
         if self.speed != 1.0:
             yield "speed", message
@@ -168,8 +168,7 @@ class ScriptSpec(ClientSpec):
         """
         if self.file is not None:
             return read_rows(directory / self.file, self._stamps(), self.reuse_output, models)
-        if self.rows is None:
-            raise Unusable
+        assert self.rows is not None
         faults = unserved(self.rows, models)
         if faults:
             raise ScenarioError([each.in_list(source, "rows") for each in faults])

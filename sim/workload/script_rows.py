@@ -105,28 +105,28 @@ class Row(Model):
 
     @rule
     def _comes_at_some_time(self) -> Iterator[Problem]:
-        if not self.gives("arrival") and not self.gives("think"):
+        if self.arrival is None and self.think is None:
             yield "arrival", "missing: a row needs arrival, or think after the row before it"
 
     @rule
     def _comes_at_one_time(self) -> Iterator[Problem]:
-        if self.gives("arrival", "think"):
+        if self.arrival is not None and self.think is not None:
             yield "think", "a row has arrival or think, not both"
 
     @rule
     def _has_a_row_before_it(self) -> Iterator[Problem]:
-        if self.gives("session"):
+        if self.session is not None:
             return
         for name, key in (("think", "think"), ("kept_tokens", "keptTokens")):
-            if name in self.model_fields_set and self.gives(name):
+            if name in self.model_fields_set and getattr(self, name) is not None:
                 yield key, "only a row with a session has a row before it"
-        if self.gives("turn"):
+        if self.turn is not None:
             yield "turn", "only a row with a session has a turn"
 
     @rule
     def _shares_a_prefix_of_some_length(self) -> Iterator[Problem]:
-        if self.gives("shared_prefix") != self.gives("shared_tokens"):
-            key = "sharedPrefix" if self.gives("shared_tokens") else "sharedTokens"
+        if (self.shared_prefix is None) != (self.shared_tokens is None):
+            key = "sharedPrefix" if self.shared_tokens is not None else "sharedTokens"
             yield key, "missing: sharedPrefix and sharedTokens go together"
 
     @rule

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 from ruamel.yaml import YAML
 
-from sim.baseline.making import store, stored
+from sim.baseline.files import store, stored
 from sim.core.stats import Sample
 from sim.engine.steptime import Span, StepTime
-from sim.pool.decision import Decision, Verdict
-from sim.pool.reclaim import ReclaimClock
+from sim.pool.decision import ActivationVerdict, Decision
+from sim.pool.swaps import ReclaimClock
 from sim.router.placement.ring import BoundedRing
 from sim.router.placement.table import SessionTable
 from tests.baseline.conftest import BASELINES, SCENARIOS, call
@@ -92,7 +92,7 @@ def waits_where_it_should_pass(patch: pytest.MonkeyPatch) -> None:
 
     def patient(self, activation, now_s):
         found = verdict(self, activation, now_s)
-        return Verdict.WAIT if found is Verdict.SKIP else found
+        return ActivationVerdict.WAIT if found is ActivationVerdict.SKIP else found
 
     patch.setattr(Decision, "verdict", patient)
 

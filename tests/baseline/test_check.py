@@ -237,7 +237,7 @@ def test_reports_are_those_of_compare(kept):
 
 def test_a_report_that_cannot_be_written_is_told_before_anything_runs(kept, monkeypatch):
     """All scenarios had run when it turned out that the folder of the table is not there."""
-    monkeypatch.setattr("sim.baseline.making.run_set", None)
+    monkeypatch.setattr("sim.baseline.files.run_set", None)
     checked = kept("check", "-o", "nowhere/table.md")
     assert checked.exit_code == 2
     assert "nowhere/table.md: there is no folder nowhere" in checked.stderr

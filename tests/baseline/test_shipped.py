@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from sim.baseline.changelog import missing
-from sim.baseline.making import stored
-from sim.baseline.places import places
+from sim.baseline.files import missing, places, stored
 from sim.cli import main
 from tests.baseline.conftest import BASELINES, SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 WORKFLOW = ROOT / ".github" / "workflows" / "podsim-baseline.yml"
-ACTION = re.findall(r"^```yml\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+PAGE = (ROOT / "docs/how-to/ci.md").read_text("utf-8")
+ACTION = re.findall(r"^```yml\n(.*?)^```", PAGE, re.M | re.S)
 
 
 def test_every_scenario_has_a_baseline_and_every_baseline_a_scenario():

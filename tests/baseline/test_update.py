@@ -26,7 +26,7 @@ def edited(old: str, new: str, name: str = "several") -> None:
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Let the second scenario's runs end in ``error``."""
-    from sim.baseline import making
+    from sim.baseline import files as making
 
     simulate = making.run_set
 

@@ -7,8 +7,8 @@ import pytest
 
 from sim.cli.stored import named_place, named_runs, scenario_folders
 from sim.core.errors import UserError
-from sim.results.places import MANIFEST
 from sim.results.store import Origin, write
+from sim.results.stored import MANIFEST
 from tests.results.builders import Book, facts
 
 ROOT = Path("results", "runs")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import sim.cli.verbs.runs as verb
-from sim.results.places import MANIFEST, SUMMARY
-from tests.results.test_forms import FORM_2
+from sim.results.stored import MANIFEST, SUMMARY
+from tests.results.test_stored import keep
 
 RUNS = Path("results", "runs")
 
@@ -200,21 +200,6 @@ def test_list_warns_of_a_torn_run_and_shows_the_others(podsim, ran):
     assert "  7  " in podsim("runs", "list").stdout
 
 
-def test_runs_of_form_2_are_listed_shown_and_named(podsim, tmp_path):
-    """Results of the podsim before this one would be lost to every verb."""
-    shutil.copytree(FORM_2, tmp_path / RUNS)
-    (each,) = json.loads(podsim("runs", "list", "--json").stdout)
-    assert each["name"] == "small-bd13ce48"
-    assert (each["variants"], each["seeds"]) == (["least-loaded", "round-robin"], [3])
-    shown = podsim("runs", "show", "small")
-    assert (shown.exit_code, shown.stderr) == (0, "")
-    assert "requests completed" in shown.stdout
-    assert "58d115ac96d9564c9c2c4ffae0cf02ce" in shown.stdout
-    assert (
-        json.loads(podsim("runs", "show", "small", "--json").stdout)["runs"][0]["provenance"] == {}
-    )
-
-
 def test_rm_needs_a_yes_where_nobody_can_be_asked(podsim, ran):
     """A script with a slip would delete the results of a week."""
     result = podsim("runs", "rm", "tiny")
@@ -331,8 +316,7 @@ def test_rm_tells_what_it_could_not_remove(podsim, ran, monkeypatch: pytest.Monk
 
 def test_a_thousand_runs_are_listed_without_their_tables(podsim, tmp_path):
     """A sweep's results would take minutes to list, since their tables would be read."""
-    source = FORM_2 / "small-bd13ce48" / "round-robin" / "seed-3"
-    manifest = json.loads((source / MANIFEST).read_text())
+    manifest = json.loads((keep(tmp_path / "one") / MANIFEST).read_text())
     for number in range(1000):
         place = tmp_path / RUNS / f"small-{number:08x}" / "round-robin" / "seed-3"
         place.mkdir(parents=True)

@@ -6,7 +6,7 @@ import pytest
 
 from sim.engine.spec import kv_blocks
 from sim.hardware.engine import StepTime
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 from sim.scenario.load import ScenarioSet, load
 from tests.command import podsim
 

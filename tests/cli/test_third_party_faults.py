@@ -519,28 +519,28 @@ PAST = "the clock would go back"
         ),
         (
             "minus-prompt",
-            "the tokens of a prompt must be a whole number from 1; got -5 (door.py, in _whole, "
+            "the tokens of a prompt must be a whole number from 1; got -5 (ingress.py, in _whole, "
             "called from wayward.py, in send)",
         ),
         (
             "minus-answer",
-            "the output_tokens of a request must be a whole number from 1; got -5 (door.py, in "
+            "the output_tokens of a request must be a whole number from 1; got -5 (ingress.py, in "
             "_whole, called from wayward.py, in send)",
         ),
         (
             "nan-answer",
-            "the output_tokens of a request must be a whole number from 1; got nan (door.py, in "
+            "the output_tokens of a request must be a whole number from 1; got nan (ingress.py, in "
             "_whole, called from wayward.py, in send)",
         ),
         (
             "real-prompt",
-            "the tokens of a prompt must be a whole number from 1; got 100.5 (door.py, in _whole, "
-            "called from wayward.py, in send)",
+            "the tokens of a prompt must be a whole number from 1; got 100.5 (ingress.py, "
+            "in _whole, called from wayward.py, in send)",
         ),
         (
             "key-of-text",
             "the session_key of a request must be a whole number from 0 to 18446744073709551615; "
-            "got 'alice' (door.py, in _whole, called from wayward.py, in send)",
+            "got 'alice' (ingress.py, in _whole, called from wayward.py, in send)",
         ),
         (
             "unfinished",

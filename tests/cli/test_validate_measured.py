@@ -5,24 +5,26 @@ import json
 import pytest
 
 from sim.validation import measured
-from sim.validation.figures import Figure, Table
+from sim.validation.figures import FigureTable, MeasuredFigure
 
-GOOD = Table(
+GOOD = FigureTable(
     "rtx4090, step times from its kernel tables",
     (
-        Figure("TTFT mean, s", 66.65, 65.48, 0.03),
-        Figure("waiting, mean", 110.9, 108.8),
-        Figure("preemptions", 227.0, None),
+        MeasuredFigure("TTFT mean, s", 66.65, 65.48, 0.03),
+        MeasuredFigure("waiting, mean", 110.9, 108.8),
+        MeasuredFigure("preemptions", 227.0, None),
     ),
     notes=("E2E of single requests: off by 1.8% at the median",),
 )
-BAD = Table("closed loops, TPOT", (Figure("b200, ms", 12.0, 10.0),), median_bound=0.08)
+BAD = FigureTable(
+    "closed loops, TPOT", (MeasuredFigure("b200, ms", 12.0, 10.0),), median_bound=0.08
+)
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Table]:
+def found(monkeypatch: pytest.MonkeyPatch) -> list[FigureTable]:
     """The tables of the comparison, to be filled in."""
-    tables: list[Table] = []
+    tables: list[FigureTable] = []
     monkeypatch.setattr(measured, "validate_measured", lambda part: iter(tables))
     return tables
 
@@ -69,7 +71,12 @@ def test_a_bound_that_does_not_hold_is_a_bug_in_podsim(podsim, found):
 
 def test_what_has_no_bound_is_not_told_to_hold_one(podsim, found):
     """A reader would believe that hundreds of figures are judged, and right."""
-    found.append(Table("batches", (Figure("b200, ms", 30.0, 10.0), Figure("h100, ms", 5.0, 10.0))))
+    found.append(
+        FigureTable(
+            "batches",
+            (MeasuredFigure("b200, ms", 30.0, 10.0), MeasuredFigure("h100, ms", 5.0, 10.0)),
+        )
+    )
     result = podsim("validate", "--measured")
     assert result.exit_code == 0
     assert result.stdout.endswith("\n2 figures; nothing is bounded here\n")

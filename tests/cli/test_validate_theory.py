@@ -4,19 +4,19 @@ import json
 
 import pytest
 
-from sim.validation import textbook
-from sim.validation.rows import Row
+from sim.validation import queues
+from sim.validation.case import TheoryRow
 
-GOOD = Row("queue/mm1", "off Lindley, most, s", 0.0, 4e-12, None, None, "<= 1e-09", True)
-MEAN = Row("queue/mm1", "wait, s", 2.5, 2.48, 2.4, 2.56, "± 10 %", True)
-BAD = Row("fleet", "time - random's, s", None, 0.1, -0.1, 0.3, "below 0", False)
+GOOD = TheoryRow("queue/mm1", "off Lindley, most, s", 0.0, 4e-12, None, None, "<= 1e-09", True)
+MEAN = TheoryRow("queue/mm1", "wait, s", 2.5, 2.48, 2.4, 2.56, "± 10 %", True)
+BAD = TheoryRow("fleet", "time - random's, s", None, 0.1, -0.1, 0.3, "below 0", False)
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+def found(monkeypatch: pytest.MonkeyPatch) -> list[TheoryRow]:
     """The rows of the comparison, to be filled in."""
-    rows: list[Row] = []
-    monkeypatch.setattr(textbook, "validate_theory", lambda folder, jobs: iter(rows))
+    rows: list[TheoryRow] = []
+    monkeypatch.setattr(queues, "validate_theory", lambda folder, jobs: iter(rows))
     return rows
 
 

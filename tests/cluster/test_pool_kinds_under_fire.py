@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.hardware.swap import Member
+from sim.hardware.loading import Member
 from tests.cluster.scenarios import Ran
 from tests.cluster.test_pools_under_fire import (
     CALM_S,

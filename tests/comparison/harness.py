@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sim.comparison.sides import Figures, Side
-from sim.comparison.verdict import Comparison, Judged
+from sim.comparison.sides import Comparison, Figures, MetricVerdict, Side
 
 Summary = Mapping[str, Any]
 
@@ -35,7 +34,7 @@ def seeds(key: str, values: Sequence[Any], **others: Any) -> list[dict[str, Any]
     return [{key: value, **others} for value in values]
 
 
-def only(comparison: Comparison, key: str) -> Judged:
+def only(comparison: Comparison, key: str) -> MetricVerdict:
     """The verdict on one metric."""
     (judged,) = (each for each in comparison.judged if each.key == key)
     return judged

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.comparison import markdown, text
+from sim.comparison import rendering
 from sim.comparison.paired import compare
 from sim.comparison.report import Report
 from sim.results.comparison import NOT_COMPARED
@@ -55,9 +55,9 @@ def test_what_got_worse_is_named_with_its_size(key: str) -> None:
     )
     report = Report("base", "new", (comparison,))
     size = f"{10.3 * worse:+.1f} %"
-    assert f"{key} is worse: " in text.render(report)
-    assert size in text.render(report)
-    named = [line for line in markdown.render(report).splitlines() if "is worse" in line]
+    assert f"{key} is worse: " in rendering.text_report(report)
+    assert size in rendering.text_report(report)
+    named = [line for line in rendering.markdown_report(report).splitlines() if "is worse" in line]
     assert len(named) == 1
     assert size in named[0]
 

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from sim.comparison.evidence import MOST_SEEDS, Evidence, holm_levels
+from sim.comparison.judging import MOST_SEEDS, MeanDifference, holm_levels
 
 DIFFERENCES = [0.3, -0.1, 0.4, 0.2, 0.05, 0.6]
 
 
 def test_the_t_test_is_the_one_of_scipy() -> None:
     """Verdicts would rest on a test of our own making."""
-    evidence, known = Evidence.of(DIFFERENCES), ttest_1samp(DIFFERENCES, 0.0)
+    evidence, known = MeanDifference.of(DIFFERENCES), ttest_1samp(DIFFERENCES, 0.0)
     assert evidence.p_value == pytest.approx(known.pvalue, rel=1e-12)
     interval = known.confidence_interval(0.95)
     assert evidence.mean - evidence.half_width(0.05) == pytest.approx(interval.low, rel=1e-12)
@@ -21,15 +21,15 @@ def test_the_t_test_is_the_one_of_scipy() -> None:
 
 def test_differences_without_any_spread_leave_no_doubt() -> None:
     """Workloads without chance would divide by zero, or never be judged."""
-    assert Evidence.of([2.0, 2.0]).p_value == 0.0
-    assert Evidence.of([0.0, 0.0]).p_value == 1.0
-    assert Evidence.of([2.0, 2.0]).half_width(1e-6) == 0.0
+    assert MeanDifference.of([2.0, 2.0]).p_value == 0.0
+    assert MeanDifference.of([0.0, 0.0]).p_value == 1.0
+    assert MeanDifference.of([2.0, 2.0]).half_width(1e-6) == 0.0
 
 
 def test_one_difference_is_no_evidence() -> None:
     """A single pair of runs would pass for a proof."""
     with pytest.raises(ValueError, match="two differences; got 1"):
-        Evidence.of([1.0])
+        MeanDifference.of([1.0])
 
 
 def test_holm_by_hand() -> None:
@@ -63,7 +63,7 @@ def test_significant_is_what_the_interval_leaves_zero_out_of(
     differences: list[float], level: float
 ) -> None:
     """A table would show an interval that contradicts its own verdict."""
-    evidence = Evidence.of(differences)
+    evidence = MeanDifference.of(differences)
     distance = abs(evidence.mean) - evidence.half_width(level)
     if abs(distance) > 1e-9:
         assert (evidence.p_value <= level) == (distance > 0.0)
@@ -74,10 +74,10 @@ def test_the_seeds_that_would_decide_are_the_fewest(
     mean: float, deviation: float, margin: float, level: float
 ) -> None:
     """Users would run too few seeds and ask again, or far too many."""
-    needed = Evidence(mean, deviation, 5).seeds_needed(level, margin)
+    needed = MeanDifference(mean, deviation, 5).seeds_needed(level, margin)
 
     def decided(n: int) -> bool:
-        half = Evidence(mean, deviation, n).half_width(level)
+        half = MeanDifference(mean, deviation, n).half_width(level)
         return half < abs(mean) if abs(mean) > margin else abs(mean) + half <= margin
 
     if needed is None:
@@ -89,6 +89,6 @@ def test_the_seeds_that_would_decide_are_the_fewest(
 
 def test_what_no_number_of_seeds_decides_says_so() -> None:
     """A mean at its very margin would ask for a number of seeds that nobody can run."""
-    assert Evidence(0.05, 0.1, 5).seeds_needed(0.05, 0.05) is None
-    assert Evidence(0.0, 0.1, 5).seeds_needed(0.05, 0.0) is None
-    assert math.isinf(Evidence(0.1, 0.1, 1).half_width(0.05))
+    assert MeanDifference(0.05, 0.1, 5).seeds_needed(0.05, 0.05) is None
+    assert MeanDifference(0.0, 0.1, 5).seeds_needed(0.05, 0.0) is None
+    assert math.isinf(MeanDifference(0.1, 0.1, 1).half_width(0.05))

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from sim.comparison import document, junit, markdown, text, wording
-from sim.comparison.exact import Cell, ExactComparison, ExactRun, Figure
+from sim.comparison import rendering, wording
+from sim.comparison.exact import Cell, ExactComparison, ExactRun, FigureDifference
 from sim.comparison.report import Report, report
-from sim.comparison.sides import Side
-from sim.comparison.verdict import Comparison
+from sim.comparison.sides import Comparison, Side
 from tests.comparison.harness import base, each_seed, side
 
 NASTY = "a|b <i>\"&' *x* `y` \x00\x1b[31m\ud800"
@@ -51,7 +50,7 @@ def mixed() -> Report:
 def exact(**changes: object) -> Report:
     """One run that is identical and one of which a cell and two figures differ."""
     cell = Cell("requests", 3, "end_s", 1.5, 1.5000000000000002, 10, 12)
-    figures = (Figure("tries", 10, 12), Figure("ttft_s.p99", None, 1.0))
+    figures = (FigureDifference("tries", 10, 12), FigureDifference("ttft_s.p99", None, 1.0))
     runs = (
         ExactRun("ring", 1, "identical"),
         replace(ExactRun("ring", 2, "different", cell, figures), **changes),
@@ -67,7 +66,7 @@ def identical() -> Report:
 def test_the_text_of_a_comparison() -> None:
     """Readers would look for verdict, size, interval or next step and not find it."""
     assert (
-        text.render(mixed())
+        rendering.text_report(mixed())
         == """\
 small: base → new
 worse: primary metrics: 2 worse, 1 not comparable, 1 inconclusive, 1 better, 1 same; 0 of 5 pairs of
@@ -111,7 +110,7 @@ def unsorted(*variants: str) -> Report:
 
 def test_primary_metrics_stand_first() -> None:
     """What decides nothing led the table, and the primary metrics followed without a heading."""
-    lines = text.render(unsorted("ring")).splitlines()
+    lines = rendering.text_report(unsorted("ring")).splitlines()
     assert [line.split("  ")[0] or line.split()[0] for line in lines[4:9]] == [
         "primary metrics",
         "ttft_s.p95",
@@ -119,7 +118,7 @@ def test_primary_metrics_stand_first() -> None:
         "queue_s.p95",
         "queue_s.p99",
     ]
-    lines = text.render(unsorted("ring", "table")).splitlines()
+    lines = rendering.text_report(unsorted("ring", "table")).splitlines()
     assert [line for line in lines if line.startswith(("ring", "table"))] == [
         "ring, primary metrics",
         "ring, metrics that decide nothing",
@@ -130,7 +129,7 @@ def test_primary_metrics_stand_first() -> None:
 
 def test_primary_metrics_stand_first_in_markdown() -> None:
     """The table of a pull request began with what decides nothing."""
-    rows = markdown.render(unsorted("ring", "table")).splitlines()
+    rows = rendering.markdown_report(unsorted("ring", "table")).splitlines()
     assert [row.split(" | ")[1] for row in rows if row.startswith(("| ring", "| table"))] == [
         "ttft\\_s.p95",
         "queue\\_s.p95 (decides nothing)",
@@ -156,25 +155,25 @@ def test_rounding_is_no_change(before: float, shown: str) -> None:
 
 def test_everything_is_every_metric() -> None:
     """Nobody could see what was judged and found to be in order."""
-    assert "queue_s.p99" not in text.render(mixed())
-    assert "queue_s.p99" in text.render(mixed(), everything=True)
-    assert "queue\\_s.p99" in markdown.render(mixed(), everything=True)
-    assert "ttft_s.p95" in text.render(identical(), everything=True)
+    assert "queue_s.p99" not in rendering.text_report(mixed())
+    assert "queue_s.p99" in rendering.text_report(mixed(), everything=True)
+    assert "queue\\_s.p99" in rendering.markdown_report(mixed(), everything=True)
+    assert "ttft_s.p95" in rendering.text_report(identical(), everything=True)
 
 
 def test_identical_runs_take_two_lines() -> None:
     """Green checks would be pages long."""
     assert (
-        text.render(identical())
+        rendering.text_report(identical())
         == "small: base → new\nidentical: 3 pairs of runs, the same to the bit"
     )
-    assert "<details>" not in markdown.render(identical())
+    assert "<details>" not in rendering.markdown_report(identical())
 
 
 def test_a_difference_to_the_bit_is_told_with_its_place() -> None:
     """Two runs would be different and nobody could tell where."""
     assert (
-        text.render(exact())
+        rendering.text_report(exact())
         == """\
 small: base → new
 different: 1 of 2 pairs of runs identical
@@ -185,7 +184,7 @@ different: 1 of 2 pairs of runs identical
 
 def test_markdown_says_what_got_worse_before_any_table() -> None:
     """A reviewer would unfold a table to learn why the check is red."""
-    lines = markdown.render(mixed()).splitlines()
+    lines = rendering.markdown_report(mixed()).splitlines()
     assert lines[0] == "### podsim compare: worse"
     folded = lines.index("<details><summary>7 metrics</summary>")
     assert (
@@ -197,12 +196,12 @@ def test_markdown_says_what_got_worse_before_any_table() -> None:
     assert len(table) == 2 + 7
     assert len({line.replace("\\|", "").count("|") for line in table}) == 1
     assert lines[lines.index("</details>") + 2].startswith("about 13 seeds on both sides")
-    assert "not the percentile of all requests" in markdown.render(mixed())
+    assert "not the percentile of all requests" in rendering.markdown_report(mixed())
 
 
 def test_names_cannot_break_markdown() -> None:
     """A name with a bar or a tag would shift the columns of a comment, or hide half of it."""
-    shown = markdown.render(named(NASTY))
+    shown = rendering.markdown_report(named(NASTY))
     (row,) = (line for line in shown.splitlines() if line.startswith("| a"))
     assert "a\\|b \\<i\\>" in row
     assert row.replace("\\|", "").count("|") == 10
@@ -210,7 +209,7 @@ def test_names_cannot_break_markdown() -> None:
 
 def test_junit_is_read_by_a_parser() -> None:
     """Continuous integration would drop the report, or count other tests than there are."""
-    root = ElementTree.fromstring(junit.render(mixed()).encode())
+    root = ElementTree.fromstring(rendering.junit_report(mixed()).encode())
     (suite,) = root
     assert suite.attrib == {
         "name": "small",
@@ -236,7 +235,7 @@ def test_junit_is_read_by_a_parser() -> None:
 @pytest.mark.parametrize("made", [mixed, exact, identical])
 def test_every_junit_report_counts_what_it_holds(made: Callable[[], Report]) -> None:
     """A failure could be in the list and not in the total."""
-    for suite in ElementTree.fromstring(junit.render(made()).encode()):
+    for suite in ElementTree.fromstring(rendering.junit_report(made()).encode()):
         assert int(suite.attrib["tests"]) == len(suite) > 0
         for outcome, total in (("failure", "failures"), ("error", "errors")):
             assert int(suite.attrib[total]) == len(suite.findall(f"testcase/{outcome}"))
@@ -251,7 +250,7 @@ def named(variant: str) -> Report:
 
 def test_names_cannot_break_xml() -> None:
     """A control character in a name is no XML, however it is escaped."""
-    root = ElementTree.fromstring(junit.render(named(NASTY)).encode())
+    root = ElementTree.fromstring(rendering.junit_report(named(NASTY)).encode())
     (case,) = root.iter("testcase")
     assert case.attrib["classname"] == "small.a|b <i>\"&' *x* `y` \ufffd\ufffd[31m\ufffd"
 
@@ -261,15 +260,15 @@ def test_what_cannot_be_compared_is_an_error_of_its_own() -> None:
     old = base(*each_seed(3, lambda seed: {"ttft_s.p95": 1.0}))
     gone = report("base", "new", [old, replace(old, scenario="other")], [])
     for found in (gone, report("base", "new", [old], [Side("new", "small", ())])):
-        root = ElementTree.fromstring(junit.render(found).encode())
+        root = ElementTree.fromstring(rendering.junit_report(found).encode())
         assert all(suite.attrib["errors"] == "1" for suite in root)
-        assert "not comparable" in text.render(found)
-        assert markdown.render(found).startswith("### podsim compare: not comparable")
+        assert "not comparable" in rendering.text_report(found)
+        assert rendering.markdown_report(found).startswith("### podsim compare: not comparable")
 
 
 def test_json_holds_all_that_was_judged() -> None:
     """Scripts would read the text."""
-    found = json.loads(document.render(mixed()))
+    found = json.loads(rendering.json_report(mixed()))
     assert found["verdict"] == "worse"
     (comparison,) = found["comparisons"]
     assert (comparison["scenario"], comparison["verdict"]) == ("small", "worse")
@@ -284,29 +283,30 @@ def test_json_holds_all_that_was_judged() -> None:
         "prompt_cache_hit_ratio": "incomparable",
     }
     (cell,) = (
-        each["cell"] for each in json.loads(document.render(exact()))["comparisons"][0]["runs"][1:]
+        each["cell"]
+        for each in json.loads(rendering.json_report(exact()))["comparisons"][0]["runs"][1:]
     )
     assert (cell["table"], cell["row"], cell["column"]) == ("requests", 3, "end_s")
 
 
 def test_json_of_a_value_that_is_no_number() -> None:
     """A damaged result, compared to the bit and asked for as JSON, was an internal error."""
-    run = ExactRun("ring", 1, "different", figures=(Figure("ttft_s.p95", 1.0, math.nan),))
+    run = ExactRun("ring", 1, "different", figures=(FigureDifference("ttft_s.p95", 1.0, math.nan),))
     found = Report("base", "new", (ExactComparison("base", "new", "small", (run,)),))
-    (shown,) = json.loads(document.render(found))["comparisons"][0]["runs"]
+    (shown,) = json.loads(rendering.json_report(found))["comparisons"][0]["runs"]
     assert shown["figures"] == [{"key": "ttft_s.p95", "base": 1.0, "new": "nan"}]
 
 
 def test_no_name_is_markup_in_markdown() -> None:
     """Entities and formulas of GitHub were left to work: a&lt;b was shown as a<b."""
-    assert r"a\&lt;b \$x\$: ttft" in markdown.render(named("a&lt;b $x$"))
+    assert r"a\&lt;b \$x\$: ttft" in rendering.markdown_report(named("a&lt;b $x$"))
 
 
 def test_one_seed_is_told_what_to_do() -> None:
     """A beginner who compares two single runs would be left with a word."""
     old = base(*each_seed(1, lambda seed: {"ttft_s.p95": 1.0}))
     new = side(*each_seed(1, lambda seed: {"ttft_s.p95": 2.0}))
-    shown = text.render(report("base", "new", [old], [new]))
+    shown = rendering.text_report(report("base", "new", [old], [new]))
     assert "ttft_s.p95: one seed says nothing about chance" in shown
     assert "run more seeds on both sides, as podsim run FILE --seeds 5" in shown
 
@@ -314,8 +314,10 @@ def test_one_seed_is_told_what_to_do() -> None:
 def test_a_scenario_without_variants_goes_by_its_name() -> None:
     """Pull requests and test reports spoke of a variant called "(no variants)"."""
     shown = named("")
-    root = ElementTree.fromstring(junit.render(shown).encode())
+    root = ElementTree.fromstring(rendering.junit_report(shown).encode())
     (case,) = root.iter("testcase")
     assert case.attrib["classname"] == "small"
-    assert "| small | ttft\\_s.p95 |" in markdown.render(shown)
-    assert "no variants" not in markdown.render(shown) + text.render(shown, everything=True)
+    assert "| small | ttft\\_s.p95 |" in rendering.markdown_report(shown)
+    assert "no variants" not in rendering.markdown_report(shown) + rendering.text_report(
+        shown, everything=True
+    )

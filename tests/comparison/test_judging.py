@@ -7,14 +7,16 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from sim.comparison.paired import compare
-from sim.comparison.verdict import Judged
+from sim.comparison.sides import MetricVerdict
 from tests.comparison.harness import base, each_seed, only, seeds, side
 
 NOISE = [0.0, 0.01, -0.01, 0.02, -0.02]
 LATE = {"samples.ttft_s.censored": 3}
 
 
-def ttft(values: list[Any], new: list[Any], *, old_too: bool = True, **others: Any) -> Judged:
+def ttft(
+    values: list[Any], new: list[Any], *, old_too: bool = True, **others: Any
+) -> MetricVerdict:
     """The verdict on the TTFT of ``new`` against that of ``values``."""
     before = seeds("ttft_s.p95", values, **(others if old_too else {}))
     comparison = compare(base(*before), side(*seeds("ttft_s.p95", new, **others)))

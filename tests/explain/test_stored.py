@@ -13,8 +13,8 @@ from sim.core.errors import UserError
 from sim.explain import explain, parts
 from sim.explain.kinds import NAMES
 from sim.results.arrow import whole
-from sim.results.places import MANIFEST
 from sim.results.store import read
+from sim.results.stored import MANIFEST
 from tests.cli.conftest import podsim  # noqa: F401
 from tests.command import Podsim
 from tests.explain.runs import check
@@ -238,7 +238,7 @@ def test_an_engine_that_tells_less_is_told_as_such(
     stored: Podsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step of somebody else's engine would be divided by prices that are not its own."""
-    monkeypatch.setattr("sim.explain.watch.pricing", lambda _: None)
+    monkeypatch.setattr("sim.explain.instrumentation.pricing", lambda _: None)
     explanation = explain(place())
     assert explanation.why_not == ""
     table = explanation.breakdown.parts_s

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.export.buckets import (
+from sim.export.families import (
     HOLD_S,
     ROUTER_TTFT_S,
     SWAP_S,
     VLLM_TTFT_S,
+    Family,
     Histogram,
     bucket_quantile,
 )
-from sim.export.families import Family
 from sim.export.percentiles import beside
 
 bounds = st.lists(st.integers(1, 1000), min_size=1, max_size=12, unique=True).map(

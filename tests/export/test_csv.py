@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from sim.core.errors import UserError
-from sim.export.files import check_replaceable, write_folder
-from sim.export.tables_csv import csv_files, formulas
+from sim.export.files import check_replaceable, csv_files, formulas, write_folder
 from sim.results import arrow
 from sim.results.arrow import INTEGER, Table, csv_text
 from sim.results.tables import DECLARED, schema

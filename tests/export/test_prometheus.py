@@ -97,7 +97,7 @@ def test_pods_have_the_values_of_their_rows(run):
 
 
 def test_every_name_that_users_know_is_there():
-    """A dashboard would have an empty panel (router and pools, 7)."""
+    """A dashboard would have an empty panel."""
     router = {"rules": [_rule("chat", failClosed=True)]}
     table = {"engine": "small", "policy": _table()}
     one = scrape(pooled_run(), router=router, backends={**dict.fromkeys("abx", table)})

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from sim.manifests.engine import Given
+from sim.manifests.engines import Given
 from sim.manifests.objects import Manifest
 from sim.manifests.translation import Imported, translate
 

@@ -3,8 +3,8 @@
 import pytest
 
 from sim.hardware.catalog import models
-from sim.hardware.dtypes import Format, weight_format
-from sim.manifests.names import (
+from sim.hardware.gpu import Format, weight_format
+from sim.manifests.writing import (
     ANY_MODEL,
     gpu_named,
     model_named,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sim.manifests import unmodelled
+from sim.core.document import Place
+from sim.manifests import fields as unmodelled
 from sim.manifests.options import (
     LLAMACPP,
     MODEL_FLAGS,
@@ -13,13 +14,12 @@ from sim.manifests.options import (
     flag_of,
     flags,
 )
-from sim.scenario.nodes import Place
 
 HERE = Place("m.yaml", 1, 1)
 
 
 def read(words: list[str], known=VLLM) -> dict[str, object]:
-    """Engine keys of a command line."""
+    """ImportedEngine keys of a command line."""
     found = flags([Word(word, HERE) for word in words], known)
     return {
         known[flag.name].key: known[flag.name].read(flag.value)

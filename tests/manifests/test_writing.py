@@ -3,9 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.manifests.writing import WIDTH, Block, document
-from sim.scenario.nodes import plain
-from sim.scenario.yamltext import parse
+from sim.core.document import parse
+from sim.manifests.writing import WIDTH, YamlBlock, document
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 MISLEADING = st.sampled_from(["yes", "5", "1e5", "0x1", "a: b", "#", "~", "-"])
@@ -25,19 +24,19 @@ VALUES = st.recursive(
 @given(value=VALUES, why=TEXT)
 def test_a_value_reads_as_it_was(value: object, why: str):
     """Text would become a number, or a comment a part of the value."""
-    block, item = Block(), Block()
+    block, item = YamlBlock(), YamlBlock()
     item.remark(why)
     item.add("first", value, why)
     item.add("second", 1)
     block.add("outer", item, why)
     block.add("items", [item, item])
     inner = {"first": value, "second": 1}
-    assert plain(parse(document(block), "w")) == {"outer": inner, "items": (inner, inner)}
+    assert parse(document(block), "w") == {"outer": inner, "items": (inner, inner)}
 
 
 def test_lines_are_short_and_reasons_stand_where_there_is_room():
     """Nobody would like to read it."""
-    block = Block()
+    block = YamlBlock()
     block.add("short", 1, "a reason")
     block.add("long", 2, "a reason of many words " * 8)
     block.add("wide", {f"key{number}": "value" for number in range(12)})

@@ -4,7 +4,7 @@ import pytest
 
 from sim.engine.steptime import StepTime
 from sim.hardware.catalog import gpus, models
-from sim.hardware.roofline import Machine, derive
+from sim.hardware.step_times import Machine, derive
 from sim.validation.batches import dgx_spark, splitwise
 
 

@@ -5,17 +5,17 @@ from collections.abc import Iterable
 import pytest
 
 from sim.engine.steptime import StepTime
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 from sim.validation import closed_loops
-from sim.validation.closed_loops import Group, Loop, compare, groups, loops, scenario
-from sim.validation.figures import Table
+from sim.validation.closed_loops import Loop, LoopGroup, compare, groups, loops, scenario
+from sim.validation.figures import FigureTable
 
 
 def chosen(rows: Iterable[Loop], every: int) -> tuple[Loop, ...]:
     return tuple(rows)[::every]
 
 
-def by_what(group: Group) -> dict[str, Table]:
+def by_what(group: LoopGroup) -> dict[str, FigureTable]:
     ttft, tpot = compare(group)
     return {"ttft": ttft, "tpot": tpot}
 
@@ -89,5 +89,5 @@ def test_the_simulated_loop_is_its_closed_form(clients: int) -> None:
     decode_s = step.step_s(0, 0.0, clients, int(clients * (prompt + answer / 2)))
     mixed_s = step.step_s(prompt, prompt**2 / 2, clients, int(clients * (prompt + answer / 2)))
     expected_s = decode_s + (clients - 1) / answer * (mixed_s - decode_s)
-    found = by_what(Group("one row", (row,), "bf16"))["tpot"].figures[0]
+    found = by_what(LoopGroup("one row", (row,), "bf16"))["tpot"].figures[0]
     assert found.predicted == pytest.approx(1e3 * expected_s, rel=0.06)

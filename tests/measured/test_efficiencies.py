@@ -17,8 +17,8 @@ from typing import cast
 import pytest
 
 from sim.hardware.catalog import gpus
-from sim.hardware.dtypes import Arithmetic
-from sim.hardware.roofline import Efficiencies
+from sim.hardware.gpu import Arithmetic
+from sim.hardware.step_times import Efficiencies
 
 DATA = Path(__file__).parent / "data"
 ROWS = ("2048", "4096", "8192", "16384")

@@ -9,11 +9,18 @@ import pytest
 from sim.engine.spec import Vllm
 from sim.engine.steptime import StepTime
 from sim.hardware.architecture import Architecture
-from sim.hardware.architecture import Experts as ExpertLayers
+from sim.hardware.architecture import ExpertTimes as ExpertLayers
 from sim.hardware.catalog import models
 from sim.hardware.engine import StepTime as Coefficients
 from sim.validation import kernels
-from sim.validation.kernels import Attention, Experts, Sweep, Tables, fit, read_tables
+from sim.validation.kernels import (
+    Attention,
+    ExpertTimes,
+    KernelSweep,
+    KernelTables,
+    fit,
+    read_tables,
+)
 
 FOLDER = Path(__file__).parents[2] / "sim/data/recordings"
 LAYERS = 4
@@ -33,8 +40,8 @@ def attention_us(chunk: float, prefix: float, decoders: float, tokens: float) ->
     return time_us + (5.0 + 0.001 * context + 0.6 * decoders if chunk else 0.0)
 
 
-def made_up(spoilt_beyond: float = np.inf) -> Tables:
-    """Tables of a machine whose kernels cost what ``attention_us`` says."""
+def made_up(spoilt_beyond: float = np.inf) -> KernelTables:
+    """KernelTables of a machine whose kernels cost what ``attention_us`` says."""
     grid = [
         (chunk, prefix, decoders, tokens)
         for chunk, prefix, decoders, tokens in product(
@@ -47,14 +54,14 @@ def made_up(spoilt_beyond: float = np.inf) -> Tables:
         for point in grid
     ]
     tokens = np.array([1.0, 8.0, 64.0, 512.0])
-    return Tables(
+    return KernelTables(
         Attention(*np.array([(*point, time) for point, time in zip(grid, times)]).T),
         {
-            "embedding": Sweep(tokens, tokens),
-            "layernorm": Sweep(tokens, 1.0 + tokens),
-            "qkv_proj": Sweep(tokens, np.maximum(50.0, tokens)),
+            "embedding": KernelSweep(tokens, tokens),
+            "layernorm": KernelSweep(tokens, 1.0 + tokens),
+            "qkv_proj": KernelSweep(tokens, np.maximum(50.0, tokens)),
         },
-        {"lm_head": Sweep(np.array([1.0, 64.0]), np.array([102.0, 228.0]))},
+        {"lm_head": KernelSweep(np.array([1.0, 64.0]), np.array([102.0, 228.0]))},
     )
 
 
@@ -90,14 +97,14 @@ def test_ranks_share_the_experts_and_exchange_tokens():
     """A rank would read all experts, or only those that its own tokens choose."""
     chosen = ExpertLayers(count=4, per_token=2, feed_forward=32)
     mixture = DENSE.model_copy(update={"experts": chosen, "feed_forward": 0})
-    touched = Sweep(np.array([0.0, 4.0]), np.array([0.0, 400.0]))  # 100 µs per expert
-    exchange = Sweep(np.array([0.0, 1e6]), np.array([10.0, 10.0 + 1e6]))  # 1 µs per byte
+    touched = KernelSweep(np.array([0.0, 4.0]), np.array([0.0, 400.0]))  # 100 µs per expert
+    exchange = KernelSweep(np.array([0.0, 1e6]), np.array([10.0, 10.0 + 1e6]))  # 1 µs per byte
     tables = made_up()
-    shared = Tables(
+    shared = KernelTables(
         tables.attention,
         tables.dense,
         tables.per_sequence,
-        Experts({1: touched, 512: touched}, (exchange, exchange)),
+        ExpertTimes({1: touched, 512: touched}, (exchange, exchange)),
     )
     ranks = ENGINE.model_copy(update={"data_parallel": 2, "enable_expert_parallel": True})
     alone, both = fit(tables, mixture, ENGINE).computed, fit(shared, mixture, ranks).computed

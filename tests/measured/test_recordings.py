@@ -7,26 +7,33 @@ import pytest
 
 from sim.scenario.load import ScenarioSet, load
 from sim.validation import recordings
-from sim.validation.figures import Table
-from sim.validation.recordings import RECORDINGS, Course, Recording, compare, course, simulated
+from sim.validation.figures import FigureTable
+from sim.validation.recordings import (
+    RECORDINGS,
+    RecordedCourse,
+    ReplayedRecording,
+    compare,
+    course,
+    simulated,
+)
 
 FOLDER = Path(__file__).parents[2] / "sim/data/recordings"
 SHORT_OF_BLOCKS = RECORDINGS[0]
 
 
 @pytest.fixture(scope="module")
-def tables() -> list[Table]:
+def tables() -> list[FigureTable]:
     return list(recordings.tables())
 
 
-def scenarios(recording: Recording, *settings: str) -> ScenarioSet:
+def scenarios(recording: ReplayedRecording, *settings: str) -> ScenarioSet:
     """A recording's scenario with step times from its kernel tables."""
     loaded = load(FOLDER / f"{recording.name}.yaml", settings)
     step_time = recordings.kernel_step_time(FOLDER, recording, loaded)
     return recordings.with_step_time(loaded, step_time)
 
 
-def recorded() -> Course:
+def recorded() -> RecordedCourse:
     return recordings.read_recorded(FOLDER, SHORT_OF_BLOCKS.name)
 
 

@@ -1,16 +1,16 @@
 """Times to load and unload beside measured ones: how far off each row is, outliers by name."""
 
-from sim.validation.figures import Figure, Table
+from sim.validation.figures import FigureTable, MeasuredFigure
 from sim.validation.swaps import measured, tables
 
 
-def named(part: str) -> list[Table]:
+def named(part: str) -> list[FigureTable]:
     found = [table for table in tables() if part in table.name]
     assert found, part
     return found
 
 
-def error(figure: Figure) -> float:
+def error(figure: MeasuredFigure) -> float:
     assert figure.error is not None
     return abs(figure.error)
 

@@ -58,9 +58,7 @@ FAULTS = (
         "(short and False)",
         "a decode goes before the prompt of an earlier admission when the budget is short",
         (
-            (
-                "tests/engine/test_engine_rules.py::test_a_prompt_goes_before_decodes_of_later_admissions",
-            ),
+            "tests/engine/test_engine_rules.py::test_a_prompt_goes_before_decodes_of_later_admissions",
         ),
     ),
     Fault(
@@ -70,9 +68,7 @@ FAULTS = (
         "budget += 0",
         "tokens of a sequence that is thrown out of the step are lost to the others",
         (
-            (
-                "tests/engine/test_scheduler_options.py::test_who_was_served_and_is_preempted_leaves_its_token_to_others",
-            ),
+            "tests/engine/test_scheduler_options.py::test_who_was_served_and_is_preempted_leaves_its_token_to_others",
         ),
     ),
     Fault(
@@ -82,9 +78,7 @@ FAULTS = (
         "promised -= 0",
         "blocks promised to a sequence that is thrown out of the step are lost to the others",
         (
-            (
-                "tests/engine/test_scheduler_options.py::test_who_was_served_and_is_preempted_leaves_its_block_to_others",
-            ),
+            "tests/engine/test_scheduler_options.py::test_who_was_served_and_is_preempted_leaves_its_block_to_others",
         ),
     ),
     Fault(
@@ -94,9 +88,7 @@ FAULTS = (
         "len(self.running) + len(self.waiting) > 0",
         "longPrefillTokenThreshold slows a request that is alone",
         (
-            (
-                "tests/engine/test_scheduler_options.py::test_a_single_request_computes_as_much_as_the_budget_allows",
-            ),
+            "tests/engine/test_scheduler_options.py::test_a_single_request_computes_as_much_as_the_budget_allows",
         ),
     ),
     Fault(
@@ -141,9 +133,7 @@ FAULTS = (
         "self._gate.may_need_less",
         "a span runs past the step at which an answer in the making lets the next request in",
         (
-            (
-                "tests/engine/test_engine_rules.py::test_an_answer_in_the_making_lets_its_own_next_turn_in",
-            ),
+            "tests/engine/test_engine_rules.py::test_an_answer_in_the_making_lets_its_own_next_turn_in",
         ),
     ),
     Fault(
@@ -153,9 +143,7 @@ FAULTS = (
         "self._stuck",
         "who did not fit once is not looked at before the next end of an answer",
         (
-            (
-                "tests/engine/test_engine_rules.py::test_an_answer_in_the_making_lets_its_own_next_turn_in",
-            ),
+            "tests/engine/test_engine_rules.py::test_an_answer_in_the_making_lets_its_own_next_turn_in",
         ),
     ),
     Fault(
@@ -293,9 +281,7 @@ FAULTS = (
         "attempt.first_token_s is None and forgotten",
         "a client that has seen tokens gets another answer behind them",
         (
-            (
-                "tests/router/test_fall_through.py::test_a_broken_connection_leads_on_only_before_the_first_token",
-            ),
+            "tests/router/test_fall_through.py::test_a_broken_connection_leads_on_only_before_the_first_token",
         ),
     ),
     Fault(
@@ -313,9 +299,7 @@ FAULTS = (
         "kernel.postponed(Order.WINDOW, again)",
         "a request overtakes the end of a step at its instant",
         (
-            (
-                "tests/cluster/test_pool_instants.py::test_the_last_request_ends_when_another_member_is_asked_for",
-            ),
+            "tests/cluster/test_pool_instants.py::test_the_last_request_ends_when_another_member_is_asked_for",
         ),
     ),
     Fault(

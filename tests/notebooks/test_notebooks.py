@@ -16,15 +16,15 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 NAMES = [path.stem for path in NOTEBOOKS]
 
 
-def test_they_are_those_of_the_readme() -> None:
+def test_they_are_those_of_the_manual() -> None:
     """A notebook would be there that nobody is told of, or told of that is not there."""
     expected = [
         *("01_first_run", "02_ring_or_table", "03_wait_or_ifidle"),
         *("04_how_many_pods", "05_validation"),
     ]
     assert expected == NAMES
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert [name for name in NAMES if f"notebooks/{name}.ipynb" not in readme] == []
+    page = (ROOT / "docs/how-to/python.md").read_text("utf-8")
+    assert [name for name in NAMES if f"notebooks/{name}.ipynb" not in page] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)

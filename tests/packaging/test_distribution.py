@@ -60,11 +60,10 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
 def test_the_wheel_is_called_as_readers_are_told(wheel):
     """Nothing said how to install podsim outside its clone; a name that is wrong would not help."""
     name = Path(str(wheel.filename)).name
-    for file in ("README.md", ".github/workflows/podsim-baseline.yml"):
+    for file in ("docs/how-to/ci.md", ".github/workflows/podsim-baseline.yml"):
         text = (ROOT / file).read_text("utf-8")
         assert re.findall(r"\./wheels/(\S+\.whl)", text) == [name], file
-    section = (ROOT / "README.md").read_text("utf-8").split("## Results under version control")[1]
-    told = " ".join(section.split("\n## ")[0].split())
+    told = " ".join((ROOT / "docs/how-to/ci.md").read_text("utf-8").split())
     assert "by a copy of the workflow `.github/workflows/podsim-baseline.yml`" in told
 
 

@@ -1,4 +1,4 @@
-"""The figures beside real engines that the documents show are those that podsim finds."""
+"""The texts beside real engines, which the manual shows, are what podsim finds."""
 
 import re
 import subprocess
@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from sim.cli.measured import figure_line
 from sim.validation.closed_loops import compare, groups, loops
+from sim.validation.report import figure_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,13 +27,6 @@ def stored(part: str) -> str:
     return (ROOT / f"results/measured/{part}.txt").read_text("utf-8")
 
 
-def shown(part: str) -> str:
-    """The overview in the architecture."""
-    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    (found,) = re.findall(rf"<!-- {part} -->\n```text\n(.*?)```\n<!-- end -->", text, re.DOTALL)
-    return str(found)
-
-
 @pytest.fixture(scope="module")
 def printed() -> str:
     return printed_of("recordings")
@@ -42,11 +35,6 @@ def printed() -> str:
 def test_the_text_of_the_recordings_is_what_podsim_prints(printed):
     """podsim validate --measured recordings > results/measured/recordings.txt was forgotten."""
     assert stored("recordings") == printed
-
-
-def test_the_architecture_shows_its_overview(printed):
-    """A reader would be told of errors that podsim does not have, or no longer."""
-    assert shown("recordings") == printed.split("\n\n")[-1]
 
 
 @pytest.mark.parametrize("part", ["batches", "swaps"])
@@ -87,9 +75,3 @@ def test_the_text_of_the_closed_loops_sums_up_its_own_rows():
     assert overview.endswith(
         f"\n{figures} figures, {bounded} of {len(sections)} medians bounded: all hold\n"
     )
-
-
-@pytest.mark.parametrize("part", ["closed-loops", "batches", "swaps"])
-def test_the_architecture_shows_the_overview_of_its_text(part):
-    """A reader would be told of other errors than the whole text shows."""
-    assert shown(part) == stored(part).split("\n\n")[-1]

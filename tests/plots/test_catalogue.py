@@ -1,18 +1,17 @@
 """The figures of real runs: which there are, whether they show what the summary says."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from sim import plots
-from sim.plots.catalogue import CATALOGUE, telling
+from sim.plots import FIGURES
+from sim.plots.catalogue import CATALOGUE, MOST_PANELS, Material, telling
 from sim.plots.frames import within
-from sim.plots.material import Material
-from sim.plots.names import FIGURES
-from sim.plots.panels import MOST_PANELS
-from sim.plots.style import take_title
+from sim.results.store import Origin, write
+from sim.results.stored import StoredRun, stored_runs
 from tests.plots.tables import check_readable, line, words
 from tests.results.builders import mixed_run, pooled_run
 
@@ -27,7 +26,6 @@ def names(kinds):
 def test_every_figure_is_listed_with_what_it_shows():
     """``podsim plot --list`` would lack a figure, or name one that there is not."""
     assert list(CATALOGUE) == list(FIGURES)
-    assert all(kind.about == FIGURES[name] for name, kind in CATALOGUE.items())
 
 
 def test_only_figures_that_say_something_are_drawn(of_fleet, of_card):
@@ -36,23 +34,19 @@ def test_only_figures_that_say_something_are_drawn(of_fleet, of_card):
     assert names(telling(of_card)) == OF_CARD
 
 
-@pytest.mark.parametrize("width_in", [4.0, 7.0])
-@pytest.mark.parametrize("name", OF_FLEET)
-def test_figures_of_a_fleet_are_readable(of_fleet, name, width_in):
+def test_figures_are_readable(of_fleet, of_card):
     """Words would be cut off or lie on each other, on paper or on a phone."""
-    check_readable(CATALOGUE[name].draw(of_fleet, width_in))
-
-
-@pytest.mark.parametrize("name", OF_CARD)
-def test_figures_of_a_pool_are_readable(of_card, name):
-    """Words would be cut off or lie on each other."""
-    check_readable(CATALOGUE[name].draw(of_card, 6.0))
+    for material, widths_in in ((of_fleet, (4.0, 7.0)), (of_card, (6.0,))):
+        for width_in in widths_in:
+            for kind in telling(material):
+                check_readable(kind.draw(material, width_in))
 
 
 @pytest.mark.parametrize("run", [mixed_run, pooled_run])
-def test_runs_of_a_few_requests_make_readable_figures(run):
+def test_runs_of_a_few_requests_make_readable_figures(run, tmp_path):
     """A run of every fate, or of every state of a pool, would end in a warning."""
-    material = Material.of_results([run()])
+    write(run(), tmp_path, Origin("a" * 64, {}, variant_hash="", variants=("",)))
+    material = Material(stored_runs(tmp_path))
     kinds = telling(material)
     assert len(kinds) >= 4
     for kind in kinds:
@@ -92,15 +86,6 @@ def test_a_hit_rate_over_all_time_meets_the_summary(fleet):
     assert shares.tolist() == [pytest.approx(run.summary["prompt_cache_hit_ratio"])]
 
 
-def test_the_mean_kv_usage_of_a_figure_is_that_of_the_polls(fleet):
-    """Bins of time would lose polls, or count some twice."""
-    run = fleet.runs[0]
-    ax = plots.kv_usage_over_time(run.pods)
-    drawn = [line(ax, pod)[1].mean() for pod in run.facts.pods]
-    polled = run.pods.groupby("pod")["kv_usage"].mean()
-    assert drawn == pytest.approx([polled[pod] for pod in run.facts.pods], rel=0.02)
-
-
 @pytest.mark.parametrize(("variant", "steady"), [("session-table", True), ("least-loaded", False)])
 def test_the_session_map_counts_the_moves_of_the_table(fleet, variant, steady):
     """A policy that scatters sessions would look like one that keeps them."""
@@ -119,39 +104,47 @@ def test_panels_show_the_first_run_of_each_variant_on_one_scale(of_fleet):
     figure = CATALOGUE["load-over-time"].draw(of_fleet, 6.0)
     assert len({(ax.get_xlim(), ax.get_ylim()) for ax in figure.axes}) == 1
     assert [ax.get_xlabel() for ax in figure.axes] == ["", "", "simulated time, s"]
-    for ax, variant in zip(figure.axes, ("least-loaded", "bounded-ring", "session-table")):
-        assert variant in words(ax)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["least-loaded", "bounded-ring", "session-table"]
     assert "seed 1 of 2" in words(figure.axes[0])
 
 
-def test_more_variants_than_panels_are_said_to_be_missing(fleet):
+@dataclass(frozen=True)
+class Called(StoredRun):
+    """The same run as if it were of another variant, and its window another."""
+
+    name: str = ""
+    window_end_s: float = 240.0
+
+    @property
+    def variant(self):
+        return self.name
+
+    @property
+    def facts(self):
+        return replace(super().facts, variant=self.name, window_end_s=self.window_end_s)
+
+
+def test_more_variants_than_panels_are_said_to_be_missing(of_fleet):
     """A reader would look for a variant that was left out in silence."""
-    material = Material.of_results(
-        [_called(fleet.runs[0], f"variant-{at}") for at in range(MOST_PANELS + 1)]
-    )
-    figure = CATALOGUE["kv-usage-over-time"].draw(material, 6.0)
+    run = of_fleet.runs[0]
+    runs = [Called(run.path, run.manifest, f"variant-{at}") for at in range(MOST_PANELS + 1)]
+    figure = CATALOGUE["kv-usage-over-time"].draw(Material(tuple(runs)), 6.0)
     assert len(figure.axes) == MOST_PANELS
     assert f"{MOST_PANELS} of {MOST_PANELS + 1} variants" in words(figure.axes[0])
     check_readable(figure)
 
 
-def _called(run, variant):
-    """The same run as if it were of another variant."""
-    return replace(run, facts=replace(run.facts, variant=variant))
-
-
-def test_variants_of_different_windows_keep_their_own(fleet):
+def test_variants_of_different_windows_keep_their_own(fleet, of_fleet):
     """The window of the first variant would cut the requests of the others."""
-    short = _called(fleet.runs[0], "short")
-    short = replace(short, facts=replace(short.facts, window_end_s=120.0))
-    material = Material.of_results([fleet.runs[0], short])
+    run = of_fleet.runs[0]
+    material = Material((run, Called(run.path, run.manifest, "short", 120.0)))
     assert material.window_s is None
-    whole = within(fleet.runs[0].requests, "arrival_s", (60.0, 240.0))
-    cut = within(fleet.runs[0].requests, "arrival_s", (60.0, 120.0))
-    assert material.requests.groupby("variant", sort=False).size().tolist() == [
-        len(whole),
-        len(cut),
-    ]
+    whole, cut = (
+        within(fleet.runs[0].requests, "arrival_s", (60.0, end_s)) for end_s in (240, 120)
+    )
+    sizes = material.requests.groupby("variant", sort=False).size().tolist()
+    assert sizes == [len(whole), len(cut)]
     assert 0 < len(cut) < len(whole)
 
 
@@ -163,14 +156,12 @@ def test_frames_of_a_material_are_those_of_the_runs(fleet, of_fleet):
     assert of_fleet.comparison == fleet.comparison
 
 
-def test_title_and_notes_can_be_set_elsewhere(fleet):
+def test_a_bare_figure_leaves_its_words_to_the_page(of_fleet):
     """A page with headings of its own would say everything twice."""
-    ax = plots.load_over_time(fleet.pods, window_s=(60.0, 240.0))
-    title, notes = take_title(ax)
-    assert title == "Requests in flight on each pod"
-    assert notes.startswith("least-loaded, seed 1; means over 2 s")
-    assert "seed" not in words(ax)
-    assert ax.get_title(loc="left") == ""
+    figure = CATALOGUE["load-over-time"].draw(of_fleet, 3.6, bare=True)
+    assert figure.notes[0] == "means over 2 s"
+    assert "means over" not in words(figure.axes[0])
+    check_readable(figure)
 
 
 def test_figures_are_resolved_on_first_use():

@@ -6,7 +6,7 @@ import pytest
 
 from sim.core.request import Status
 from sim.plots import ttft_cdf, ttft_parts
-from sim.plots.latency import LEVELS, MOST_SEEDS
+from sim.plots.latency import LEVELS
 from tests.plots.tables import check_readable, legend_of, line, requests, words
 
 SPREAD = [0.1 * one for one in range(1, 102)]  # 101 requests: a percentile is one of them
@@ -27,9 +27,7 @@ def test_requests_without_a_first_token_keep_the_curve_below_one():
     known = ~np.isnan(x)
     assert y[known].max() == pytest.approx(0.9)
     assert x[y == 0.9] == pytest.approx([9.1])
-    assert "9.9 % had no first token when a run ended: curves end below 100 %" in words(ax).replace(
-        "\n", " "
-    )
+    assert "9.9 % had no first token when a run ended: curves end below 100 %" in words(ax)
 
 
 def test_who_was_refused_is_no_latency_and_no_censored_request():
@@ -50,22 +48,7 @@ def test_several_seeds_give_the_mean_of_their_percentiles_and_a_thin_line_each()
     assert x == pytest.approx(np.mean(apart, axis=0))
     thin = [one for one in ax.lines if one.get_alpha() is not None]
     assert [np.asarray(one.get_xdata()).tolist() for one in thin] == [a.tolist() for a in apart]
-    assert "mean of the percentiles of 2 seeds, thin: each seed" in words(ax).replace("\n", " ")
-
-
-def test_a_percentile_that_one_seed_does_not_know_is_not_drawn():
-    """The mean of the runs that kept up would stand for all of them."""
-    frame = pd.concat([requests(SPREAD, seed=1), requests([*SPREAD[:51], *[None] * 50], seed=2)])
-    x, y = line(ttft_cdf(frame), "base")
-    assert y[~np.isnan(x)].max() == pytest.approx(0.5)
-
-
-def test_many_seeds_are_drawn_as_their_mean_alone():
-    """Fifty thin lines per variant would hide the others."""
-    seeds = range(MOST_SEEDS + 1)
-    ax = ttft_cdf(pd.concat([requests(SPREAD, seed=seed) for seed in seeds]))
-    assert [one.get_label() for one in ax.lines if len(one.get_xdata()) > 2] == ["base"]
-    assert "thin" not in words(ax)
+    assert "mean of the percentiles of 2 seeds, thin: each seed" in words(ax)
 
 
 def test_only_arrivals_in_the_window_count():
@@ -128,10 +111,3 @@ def test_parts_that_are_nowhere_do_not_fill_the_legend():
     assert [stack.get_label() for stack in ax.containers] == ["own prefill"]
     beside = ttft_parts(parts.assign(hold_s=1.0))
     assert ax.patches[0].get_facecolor() == beside.patches[1].get_facecolor()
-
-
-def test_no_parts_are_said_to_be_none():
-    """An empty explanation would be an empty page."""
-    ax = ttft_parts(pd.DataFrame({"hold_s": []}))
-    assert "no requests" in words(ax)
-    check_readable(ax.figure)

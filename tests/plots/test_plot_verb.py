@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.plots.names import FIGURES
+from sim.plots import FIGURES
 from sim.results.store import Origin, write
 from tests import command
 from tests.command import HEAVY, modules_after
@@ -43,21 +43,6 @@ def _told(paths):
     return [Path(path).stem for path in paths]
 
 
-def test_the_named_figures_go_where_they_are_sent(podsim):
-    """Nobody could keep figures beside a paper."""
-    chosen = ("--figure", "ttft-cdf", "--figure", "metrics")
-    result = podsim("plot", "by-hand", *chosen, "-o", "paper/figures", "--format", "png")
-    assert result.stdout.split() == ["paper/figures/ttft-cdf.png", "paper/figures/metrics.png"]
-    assert Path("paper/figures/metrics.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_one_figure_goes_into_a_file_whose_name_says_the_format(podsim):
-    """A file called .pdf would hold an SVG."""
-    result = podsim("plot", "by-hand", "--figure", "ttft-cdf", "-o", "ttft.pdf")
-    assert result.stdout == "ttft.pdf\n"
-    assert Path("ttft.pdf").read_bytes().startswith(b"%PDF")
-
-
 @pytest.mark.parametrize("name", ["x.gif", "figures/x.SVGZ", "paper.v2"])
 def test_a_file_of_another_format_is_refused(podsim, name):
     """``-o x.gif`` made a folder of that name, with SVG files in it."""
@@ -68,35 +53,6 @@ def test_a_file_of_another_format_is_refused(podsim, name):
         result.stderr
     )
     assert sorted(Path().rglob("*")) == before
-
-
-def test_a_folder_that_is_there_may_have_a_dot_in_its_name(podsim):
-    """Nobody could draw into a folder that is named after a version."""
-    Path("paper.v2").mkdir()
-    result = podsim("plot", "by-hand", "--figure", "ttft-cdf", "-o", "paper.v2")
-    assert result.stdout == "paper.v2/ttft-cdf.svg\n"
-
-
-def test_the_width_is_that_of_the_figure(podsim):
-    """A figure for a narrow column would be scaled down until nobody can read it."""
-    podsim("plot", "by-hand", "--figure", "ttft-cdf", "--width", "4.5", "-o", "a.svg")
-    assert b'width="324pt"' in Path("a.svg").read_bytes()
-
-
-def test_the_same_runs_give_the_same_bytes_and_replace_what_was_there(podsim):
-    """A committed figure would change without a change, or old and new would be mixed."""
-    chosen = ("--figure", "spills-by-reason", "--figure", "load-over-time", "-o", "out")
-    first = podsim("plot", "by-hand", *chosen)
-    before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
-    assert podsim("plot", "by-hand", *chosen).stdout == first.stdout
-    assert len(before) == 2
-    assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
-
-
-def test_json_lists_figures_and_files(podsim):
-    """A script would have to take names of figures out of names of files."""
-    result = podsim("plot", "by-hand", "--figure", "metrics", "-o", "out", "--json")
-    assert json.loads(result.stdout) == [{"figure": "metrics", "path": "out/metrics.svg"}]
 
 
 def test_the_list_says_what_each_figure_shows(podsim):
@@ -212,3 +168,17 @@ def test_a_full_disk_names_the_file_that_was_asked_for_and_leaves_no_folder(pods
     result = podsim("compare", "by-hand", "-o", "c.md")
     assert result.stderr == "error: c.md: Read-only file system\n"
     assert result.exit_code == 2
+
+
+def test_figures_go_where_they_are_sent_in_the_format_and_width_that_is_asked_for(podsim):
+    """A figure beside a paper would have another name, be a PDF called .png, or be scaled down."""
+    named = ("--figure", "ttft-cdf", "--figure", "metrics")
+    result = podsim("plot", "by-hand", *named, "-o", "paper/figures", "--format", "png")
+    assert result.stdout.split() == ["paper/figures/ttft-cdf.png", "paper/figures/metrics.png"]
+    assert Path("paper/figures/metrics.png").read_bytes().startswith(b"\x89PNG")
+    Path("paper.v2").mkdir()
+    result = podsim("plot", "by-hand", *named[:2], "-o", "paper.v2", "--width", "4.5", "--json")
+    assert json.loads(result.stdout) == [{"figure": "ttft-cdf", "path": "paper.v2/ttft-cdf.svg"}]
+    assert b'width="324pt"' in Path("paper.v2/ttft-cdf.svg").read_bytes()
+    assert podsim("plot", "by-hand", *named[:2], "-o", "a.pdf").stdout == "a.pdf\n"
+    assert Path("a.pdf").read_bytes().startswith(b"%PDF")

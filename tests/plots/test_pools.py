@@ -91,17 +91,12 @@ def test_a_swap_under_way_loads_to_the_end_of_what_is_shown(desk):
     check_readable(ax.figure)
 
 
-def test_an_empty_pool_is_said_to_be_none(desk):
-    """A scenario without pools would end in a warning."""
-    ax = pool_timeline(*(frame.iloc[:0] for frame in desk))
-    assert "no pool" in words(ax)
-    check_readable(ax.figure)
-
-
 def test_the_legend_shows_the_colour_that_the_bars_have(desk):
     """Each member had a colour of its own, and "in memory" that of the first alone."""
     ax = pool_timeline(*desk, members=["a", "b"], between_s=(0.0, 110.0))
-    (patch,) = [each for each in ax.get_legend().legend_handles if each.get_label() == "in memory"]
+    (patch,) = [
+        each for each in ax.figure.legends[0].legend_handles if each.get_label() == "in memory"
+    ]
     plain = [bars for bars in ax.collections if bars.get_paths() and not bars.get_hatch()]
     colours = {tuple(bars.get_facecolor()[0]) for bars in plain} - {to_rgba(style.INK)}
     assert colours == {patch.get_facecolor()}

@@ -42,13 +42,6 @@ def test_another_table_is_told_which_one_is_needed(name, needed):
         draw(name, pd.DataFrame({"variant": [""], "seed": [1]}))
 
 
-def test_the_missing_columns_are_named():
-    """Who renamed a column would not know which."""
-    given = pd.DataFrame({"arrival_s": [1.0], "status": ["completed"]})
-    with pytest.raises(ValueError, match=r"no column first_token_s$"):
-        plots.ttft_cdf(given)
-
-
 def test_what_is_no_comparison_is_told_so():
     """``plots.metric_by_variant(runs, ...)`` ended in "'Runs' object is not subscriptable"."""
     with pytest.raises(TypeError, match=r"^needs runs\.comparison; got Runs$"):

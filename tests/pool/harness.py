@@ -10,7 +10,7 @@ from sim.core.ports import Activation, PoolContext, PoolEvent
 from sim.core.registry import load
 from sim.core.request import Request
 from sim.core.rng import Streams
-from sim.pool.spec import ExclusiveSlot
+from sim.pool.spec import ExclusivePool
 
 EXACT = {"idleProbeInterval": 0, "readyPollInterval": 0, "reclaimPoll": 0}
 
@@ -233,7 +233,7 @@ class Desk:
         **options: Any,
     ) -> None:
         family = load().pools[kind]
-        self._exclusive = issubclass(family.spec, ExclusiveSlot)
+        self._exclusive = issubclass(family.spec, ExclusivePool)
         self.kernel = Kernel()
         self.events: list[PoolEvent] = []
         self.clients: list[Client] = []

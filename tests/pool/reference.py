@@ -1,6 +1,6 @@
 """The rules of a model pool once more, slow and obvious, for whole seconds and fake pods.
 
-Written from the rules (router and pools, 6), without a heap or callbacks: time goes on second by
+Written from the rules, without a heap or callbacks: time goes on second by
 second; of what is due the first thing in the order of one instant is done, and then everything is
 looked at again.
 """

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from sim.pool.runner import State
+from sim.desk.runner import State
 from tests.engine.strategies import many
 from tests.pool.harness import Desk, Pod
 from tests.pool.machine import MEMBERS, Whatever, loads, members, sometimes, steps_s

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from sim.core.request import PoolError
-from sim.pool.matrix import Matrix
+from sim.desk.llama_swap_spec import Matrix
 from tests.pool.harness import Client, Desk
 
 TEN = {"a": (10.0, 0.0), "b": (10.0, 0.0), "c": (10.0, 0.0)}

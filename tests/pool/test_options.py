@@ -402,7 +402,7 @@ def test_an_idle_probe_that_answers_again_lets_the_swap_go_on(
 
 @pytest.mark.parametrize("poll_s", [0, 5])
 def test_a_member_whose_idle_probe_is_silent_is_not_reclaimed(poll_s: float) -> None:
-    """A look that fails would count as one that finds it idle (router and pools, 6)."""
+    """A look that fails would count as one that finds it idle."""
     options = {"swapPolicy": "reclaim", "default": "b", "reclaimAfter": 30, "reclaimPoll": poll_s}
     desk = Desk(PAIR, initial="a", **options)  # type: ignore[arg-type]
     silent(desk, "idle", 0.0, 100.0)

@@ -1,6 +1,6 @@
 // Questions to a page; each answers with a list of what is wrong, empty when nothing is.
 
-const BLOCKS = "p, li, dt, dd, h1, h2, h3, h4, figcaption, th, td, summary, caption, pre, figure > svg, footer";
+const BLOCKS = "p, li, dt, dd, h1, h2, h3, h4, figcaption, th, td, summary, caption, pre, figure > img, footer";
 
 function label(element) {
   const text = (element.textContent || "").trim().replace(/\s+/g, " ").slice(0, 40);
@@ -29,7 +29,7 @@ function cutBoxes() {
 
 function figures() {
   return [...document.querySelectorAll("figure")].filter(visible).map(figure => {
-    const box = figure.querySelector("svg").getBoundingClientRect();
+    const box = figure.querySelector("img").getBoundingClientRect();
     return { id: figure.id, width: box.width, height: box.height };
   });
 }
@@ -37,11 +37,7 @@ function figures() {
 function smallText(least) {
   return [...document.querySelectorAll("body *")]
     .filter(element => ownText(element) && visible(element))
-    .map(element => {
-      let size = parseFloat(getComputedStyle(element).fontSize);
-      if (element.ownerSVGElement) size *= element.ownerSVGElement.getScreenCTM().a;
-      return [size, element];
-    })
+    .map(element => [parseFloat(getComputedStyle(element).fontSize), element])
     .filter(([size]) => size < least - 0.01)
     .map(([size, element]) => `${size.toFixed(1)} px: ${label(element)}`);
 }
@@ -69,22 +65,6 @@ function overlappingBlocks() {
   return overlapping([...document.querySelectorAll(BLOCKS)].filter(visible));
 }
 
-function overlappingWords() {
-  return [...document.querySelectorAll("figure > svg")].filter(visible)
-    .flatMap(drawing => overlapping([...drawing.querySelectorAll("text")]));
-}
-
-function wordsOutside() {
-  return [...document.querySelectorAll("figure > svg")].filter(visible).flatMap(drawing => {
-    const box = drawing.getBoundingClientRect();
-    return [...drawing.querySelectorAll("text")].filter(text => {
-      const its = text.getBoundingClientRect();
-      return its.left < box.left - 1 || its.right > box.right + 1
-        || its.top < box.top - 1 || its.bottom > box.bottom + 1;
-    }).map(label);
-  });
-}
-
 function channels(colour) {
   const numbers = colour.match(/[\d.]+/g).map(Number);
   return { rgb: numbers.slice(0, 3), alpha: numbers.length > 3 ? numbers[3] : 1 };
@@ -110,10 +90,8 @@ function faintText(least) {
   return [...document.querySelectorAll("body *")]
     .filter(element => ownText(element) && visible(element))
     .map(element => {
-      const style = getComputedStyle(element);
-      const inside = element.ownerSVGElement;
-      const ink = channels(inside ? style.fill : style.color).rgb;
-      const paper = background(inside || element);
+      const ink = channels(getComputedStyle(element).color).rgb;
+      const paper = background(element);
       const [light, dark] = [luminance(ink), luminance(paper)].sort((a, b) => b - a);
       return [(light + 0.05) / (dark + 0.05), element];
     })
@@ -132,9 +110,9 @@ function skippedHeadings() {
 
 function unnamed() {
   const cells = [...document.querySelectorAll("th:not([scope])")].map(label);
-  const drawings = [...document.querySelectorAll("figure > svg")]
-    .filter(svg => svg.getAttribute("role") !== "img" || (svg.getAttribute("aria-label") || "").length < 20)
-    .map(svg => svg.parentElement.id);
+  const drawings = [...document.querySelectorAll("figure > img")]
+    .filter(image => (image.getAttribute("alt") || "").length < 20)
+    .map(image => image.parentElement.id);
   const regions = [...document.querySelectorAll("[role=region]:not([aria-label])")].map(label);
   const language = document.documentElement.lang ? [] : ["no language"];
   return [...cells, ...drawings, ...regions, ...language];

@@ -8,13 +8,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sim.report import findings
-from sim.report.answers import answers, listed
-from sim.report.contrasts import Judge, contrasts
-from sim.report.selection import Study
-from sim.results.comparison import compare_variants
+from sim.core.recorder import RunFacts
+from sim.report import figures
+from sim.report.answers import answers, verdicts
+from sim.report.study import Study
 from sim.results.result import RunResult
-from sim.results.shown import Row, shown, wait
+from sim.results.shown import Row, wait
 from sim.results.stored import StoredRun
 from tests.results.builders import Book, facts, pooled_run
 
@@ -27,6 +26,11 @@ class Told(StoredRun):
     def summary(self) -> dict[str, Any]:
         """Its figures."""
         return dict(self.manifest["summary"])
+
+    @property
+    def facts(self) -> RunFacts:
+        """Those of a run that is measured from 10 s to 20 s."""
+        return facts(window_start_s=10.0, window_end_s=20.0)
 
 
 def study(values: Mapping[str, Mapping[int, float | None]]) -> Study:
@@ -56,7 +60,7 @@ def study(values: Mapping[str, Mapping[int, float | None]]) -> Study:
 def ttft_finding(values: Mapping[str, Mapping[int, float | None]]) -> str:
     """What the first screen says of the p95."""
     found = study(values)
-    told = answers(Judge(found), compare_variants(found.results))
+    told = answers(found)
     (answer,) = [each for each in told if each.title == "TTFT p95"]
     return answer.finding
 
@@ -99,7 +103,7 @@ def test_special_cases_are_worded_as_what_they_are(values: Any, said: str):
 def test_bars_begin_at_zero_and_intervals_do_not_leave_the_box():
     """A bar would be longer than its figure, or the best look twice as good as it is."""
     found = study({"a": {1: 1.0, 2: 3.0}, "b": {1: 4.0, 2: 4.0}})
-    told = answers(Judge(found), compare_variants(found.results))
+    told = answers(found)
     (answer,) = [each for each in told if each.title == "TTFT p95"]
     first, second = answer.standings
     half = 12.706  # of {1, 3}: t(0.975, 1) times a standard error of 1
@@ -113,8 +117,7 @@ def test_verdicts_need_two_seeds_and_two_variants():
     """A table of nothing but "inconclusive" would take the first page."""
     for values in ({"a": {1: 1.0, 2: 2.0}}, {"a": {1: 1.0}, "b": {1: 2.0}}):
         found = study(values)
-        rows = shown(compare_variants(found.results))
-        assert contrasts(Judge(found), rows) == ()
+        assert list(verdicts(found)) == []
 
 
 def test_verdicts_say_of_whose_requests_they_are():
@@ -126,7 +129,8 @@ def test_verdicts_say_of_whose_requests_they_are():
         *(Row("rule of no primary metric"), Row("  preemptions", "preemptions")),
         *(Row("pool card"), wait("  hold p95", "ttft_s.p95", 2)),
     ]
-    (table,) = contrasts(Judge(found), rows)
+    vars(found)["rows"] = rows
+    (table,) = verdicts(found)
     assert [(row.label, bool(row.cells)) for row in table.rows] == [
         ("TTFT p50, s", True),
         *(("workload chat", False), ("TTFT p95, s", True)),
@@ -137,25 +141,20 @@ def test_verdicts_say_of_whose_requests_they_are():
 def test_verdicts_on_many_variants_stand_in_several_tables():
     """Nine variants would run off the paper."""
     found = study({f"v{at}": {1: 1.0 + at, 2: 1.1 + at, 3: 1.0 + at} for at in range(7)})
-    tables = contrasts(Judge(found), shown(compare_variants(found.results)))
+    tables = list(verdicts(found))
     assert [table.variants for table in tables] == [("v1", "v2", "v3", "v4"), ("v5", "v6")]
     (row,) = [row for row in tables[0].rows if row.label == "TTFT p95, s"]
-    assert [verdict and verdict.verdict for verdict in row.cells] == ["worse"] * 4
+    assert [verdict and verdict[0] for verdict in row.cells] == ["worse"] * 4
 
 
 def test_of_many_variants_a_sentence_names_the_ends():
     """A caption would list nine numbers."""
     found = study({f"v{at}": {1: 1.0 + at} for at in range(5)})
-    said = findings.of_ttft(found, compare_variants(found.results))
+    said = figures.of_ttft(found)
     assert said.endswith("95 % within 1.00 s (v0) to 5.00 s (v4).")
     alike = study({f"v{at}": {1: 1.0} for at in range(5)})
-    said = findings.of_ttft(alike, compare_variants(alike.results))
+    said = figures.of_ttft(alike)
     assert said.endswith("95 % within 1.00 s with every variant.")  # not 1.00 (v0) to 1.00 (v0)
-
-
-def test_names_are_listed_as_in_a_sentence():
-    """A sentence would end in a comma."""
-    assert [listed(["a"]), listed(["a", "b"]), listed("abc")] == ["a", "a and b", "a, b and c"]
 
 
 def test_moves_are_counted_within_sessions():
@@ -177,56 +176,70 @@ def test_moves_are_counted_within_sessions():
         ],
         columns=["session_id", "pod", "arrival_s"],
     )
-    stays = findings.Stays.of(rows, (10.0, 20.0))
-    assert stays == findings.Stays(sessions=2, moved=1, moves=2)
-    assert findings.of_sessions(stays) == (
+    assert figures.count_moves(rows, (10.0, 20.0)) == (2, 1, 2)
+    assert figures.count_moves(rows, (30.0, 40.0)) == (0, 0, 0)
+    found = polled(study({"a": {1: 1.0}}), requests=rows.assign(variant="a", seed=1))
+    assert list(figures.of_sessions(found, found.stored[0])) == [
         "1 of 2 sessions with two turns or more that begin in the window stay on one pod; the "
         "others make 2 moves in all."
-    )
-    none = findings.Stays.of(rows, (30.0, 40.0))
-    assert none == findings.Stays(0, 0, 0)
+    ]
+
+
+def polled(found: Study, polls: pd.DataFrame | None = None, **tables: pd.DataFrame) -> Study:
+    """The study as if its runs had these tables."""
+    vars(found.material).update(polls={found.variants[0]: polls}, **tables)
+    return found
+
+
+def load(rows: pd.DataFrame) -> str:
+    """What is said of the load of these polls."""
+    found = polled(study({"a": {1: 1.0}}), rows)
+    return "".join(figures.of_load(found, found.stored[0]))
 
 
 def test_load_is_averaged_over_the_polls_of_the_window():
     """The rush of the warm-up, or the polls of another pod, would count as load."""
     rows = pd.DataFrame(
         {
-            "time_s": [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0],
+            "time_s": [0.0, 0.0, 11.0, 11.0, 12.0, 12.0, 999.0, 999.0],
             "pod": ["a", "b"] * 4,
             "in_flight": [90, 90, 1, 4, 2, 6, 70, 70],
         }
     )
-    polls = findings.Polls.of(rows, (1.0, 3.0))
-    assert polls == findings.Polls({"a": 1.5, "b": 5.0}, 6)
-    assert findings.of_load(polls) == (
+    assert load(rows) == (
         "On average over the window's polls, 5.0 requests are in flight on b, the busiest pod, and "
         "1.5 on a, the least busy one; the highest poll is 6."
     )
-    assert findings.Polls.of(rows, (5.0, 9.0)).pods == {}
+    assert load(rows[rows["time_s"] == 0.0]) == ""
 
 
-def test_a_load_of_little_or_the_same_everywhere_is_said_as_such():
+@pytest.mark.parametrize(
+    ("in_flight", "said"),
+    [
+        ([0.0242, 0.0], "0.024 requests are in flight on a, the busiest pod, and 0.0 on b"),
+        ([2.0, 2.0], "2.0 requests are in flight on each pod; the highest"),
+        ([1.96], "2.0 requests are in flight on a; the highest"),
+    ],
+)
+def test_a_load_of_little_or_the_same_everywhere_is_said_as_such(in_flight: list[float], said: str):
     """A pool that is rarely asked had "0.0" on its busiest and on its least busy pod; of equal pods
     one was both.
     """
-    little = findings.of_load(findings.Polls({"a": 0.0242, "b": 0.0}, 4))
-    assert "0.024 requests are in flight on a, the busiest pod, and 0.0 on b" in little
-    same = findings.of_load(findings.Polls({"a": 2.0, "b": 2.0}, 3))
-    assert "2.0 requests are in flight on each pod; the highest" in same
-    alone = findings.of_load(findings.Polls({"a": 1.96}, 3))
-    assert "2.0 requests are in flight on a; the highest" in alone
+    pods = list("ab")[: len(in_flight)]
+    assert said in load(pd.DataFrame({"time_s": 15.0, "pod": pods, "in_flight": in_flight}))
 
 
-def test_a_cache_that_is_never_used_is_not_used_less_than_that():
-    """The p95 of polls that are all 0 said "less than 0.0 %"."""
-    run = pooled_run()
-    summary = {**run.summary, "kv_usage": {"mean": 0.0, "p95": 0.0}}
-    said = findings.of_kv_usage(replace(run, summary=summary))
-    assert said.endswith("and at most 0.0 % in 95 % of them.")
+def of_run(sentence: Any, run: RunResult) -> str:
+    """A sentence about the first run of a study, whose result is this."""
+    found = study({"a": {1: 1.0}})
+    found = Study(found.stored, (run,))
+    return "".join(sentence(found, found.stored[0]))
 
 
 def test_a_pool_is_summed_up():
     """A timeline would stand there without what it cost."""
-    said = findings.of_pool(pooled_run(), "desk")
-    assert said.startswith("3 swaps were completed in the window and swaps took 44.0 % of it; ")
+    said = of_run(figures.of_pools, pooled_run())
+    assert said.startswith(
+        "In desk, 3 swaps were completed in the window and swaps took 44.0 % of it;"
+    )
     assert "a 11.0 % and b 36.5 % of the time" in said

@@ -1,23 +1,17 @@
 """Runs that are removed go whole, and nothing else goes with them."""
 
 import errno
-import multiprocessing
-import os
 import shutil
-import signal
-import threading
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sim.core.errors import UserError
-from sim.results import places
-from sim.results.places import MANIFEST, PREVIOUS, put
 from sim.results.removal import obstacle, remove
-from sim.results.store import made, read
-from sim.results.stored import found_runs
-from sim.results.unfinished import UNFINISHED
+from sim.results.store import read
+from sim.results.stored import MANIFEST, found_runs
+from sim.results.unfinished import UNFINISHED, unfinished_name
 from tests.results.test_stored import keep
 
 
@@ -123,9 +117,6 @@ def test_an_interrupted_removal_leaves_the_whole_run_or_none_of_it(
         with pytest.raises(KeyboardInterrupt):
             remove(run)
     assert found_runs(tmp_path).runs == found_runs(tmp_path).unreadable == ()
-    second = keep(tmp_path, 2)
-    remove(second)  # what was left of the first goes, too
-    assert left(tmp_path) == []
 
 
 def test_a_run_that_cannot_be_removed_stays_whole(
@@ -145,120 +136,14 @@ def test_a_run_that_cannot_be_removed_stays_whole(
     assert left(tmp_path / "by-hand-01234567") == ["base", "base/seed-1"]
 
 
-def test_a_run_hidden_by_a_dead_writer_is_removed_with_its_rests(tmp_path: Path) -> None:
-    """The older result of a run would come back after it was removed."""
-    run = keep(tmp_path)
-    shutil.copytree(run, run.with_name(f"{PREVIOUS}{run.name}"))
-    remove(run)
-    assert left(tmp_path) == []
-
-
-def dies_while_it_writes(target: Path) -> None:
-    with put(target) as unfinished:
-        (unfinished / "requests.parquet").write_text("half a")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_rests_of_dead_writers_go_and_those_of_live_ones_stay(tmp_path: Path) -> None:
     """Removing a run would pull the floor from under a podsim at work, or never free the disk."""
     run = keep(tmp_path)
-    child = multiprocessing.get_context("spawn").Process(
-        target=dies_while_it_writes, args=(run.with_name("seed-2"),)
-    )
-    child.start()
-    child.join()
-    assert left(run.parent) == [f"{UNFINISHED}seed-2-0", "seed-1"]
-    with put(run.with_name("seed-3")) as at_work:
-        (at_work / MANIFEST).write_text("{}")
-        remove(run)
-        assert left(run.parent) == [at_work.name]
-    assert left(run.parent) == ["seed-3"]
-
-
-def test_rests_that_go_meanwhile_are_no_trouble(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Removing a run failed when a writer beside it failed at that moment, and took its half of a
-    run along between our look at the folder and the question whether anybody works in it.
-    """
-    run = keep(tmp_path)
-    rest = run.with_name(f"{UNFINISHED}seed-2-0")
-    rest.mkdir()
-    opened = os.open
-
-    def too_late(path: Path, flags: int, *others: int, **options: int) -> int:
-        if path == rest:
-            rest.rmdir()
-        return opened(path, flags, *others, **options)
-
-    monkeypatch.setattr(os, "open", too_late)
+    child = subprocess.Popen(["true"])
+    child.wait()
+    dead = run.parents[1] / f"{UNFINISHED}{child.pid}-0"
+    live = run.parents[1] / unfinished_name()
+    for rest in (dead, live):
+        (rest / "half").mkdir(parents=True)
     remove(run)
-    assert left(tmp_path) == []
-
-
-def test_without_locks_no_rests_are_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a network disk without locks a live writer would look dead."""
-
-    def unknown(*_: object) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(places.fcntl, "flock", unknown)
-    run = keep(tmp_path)
-    (run.parent / f"{UNFINISHED}seed-2-0").mkdir()
-    remove(run)
-    assert left(tmp_path / "by-hand-01234567") == ["base", f"base/{UNFINISHED}seed-2-0"]
-
-
-def test_removing_beside_writers_costs_no_writer_its_run(tmp_path: Path) -> None:
-    """A podsim at work would find its folder gone and lose a result of an hour."""
-    failures: list[BaseException] = []
-    enough = threading.Event()
-
-    def written(seed: int) -> None:
-        try:
-            while not enough.is_set():
-                keep(tmp_path, seed)
-        except BaseException as error:
-            failures.append(error)
-
-    writers = [threading.Thread(target=written, args=(seed,)) for seed in (1, 2, 3)]
-    for writer in writers:
-        writer.start()
-    removed = 0
-    try:
-        while removed < 20 and not failures:
-            for run in found_runs(tmp_path).runs:
-                remove(run.path)
-                removed += 1
-    finally:
-        enough.set()
-        for writer in writers:
-            writer.join()
-    assert failures == []
-    assert found_runs(tmp_path).unreadable == ()
-    keep(tmp_path, 4)
-    assert 4 in [run.seed for run in found_runs(tmp_path).runs]
-
-
-@pytest.mark.parametrize("error", [FileExistsError, FileNotFoundError])
-def test_a_folder_that_goes_while_it_is_made_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
-) -> None:
-    """A writer lost its run now and then: its folder went before it could look."""
-    mkdir, failed = os.mkdir, []
-
-    def refuses_once(path: Path, mode: int = 0o777) -> None:
-        if not failed:
-            failed.append(path)
-            raise error(path)
-        mkdir(path, mode)
-
-    monkeypatch.setattr(os, "mkdir", refuses_once)
-    with made(tmp_path / "base"):
-        assert (tmp_path / "base").is_dir()
-    assert failed
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="File exists"), made(tmp_path / "file"):
-        pass
+    assert left(tmp_path / "by-hand-01234567") == [live.name, f"{live.name}/half"]

@@ -1,9 +1,9 @@
 """Which runs a folder holds, whatever else lies there and whoever is writing."""
 
 import errno
+import json
 import os
 import random
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +12,17 @@ import pytest
 from pyarrow import parquet
 
 from sim.core.errors import UserError
-from sim.results import arrow, stored
-from sim.results.places import MANIFEST, PREVIOUS, SUMMARY
+from sim.results import arrow
 from sim.results.store import Origin, read, write
-from sim.results.stored import Found, found_runs, stored_runs
-from sim.results.unfinished import UNFINISHED
+from sim.results.stored import (
+    MANIFEST,
+    SCHEMA_VERSION,
+    SUMMARY,
+    Found,
+    found_runs,
+    stored_runs,
+)
+from sim.results.unfinished import unfinished_name
 from tests.results.builders import Book, facts
 
 HASH = "0123456789abcdef" * 4
@@ -101,80 +107,13 @@ def test_a_run_without_its_figures_is_listed_and_refused_when_they_are_needed(
             reading()
 
 
-def test_a_run_is_found_while_it_is_being_replaced(tmp_path: Path) -> None:
-    """Whoever lists at that instant, or after the writer died there, would miss a run."""
-    path = keep(tmp_path)
-    path.rename(path.with_name(f"{PREVIOUS}{path.name}"))
-    (run,) = stored_runs(tmp_path)
-    assert run.path == path
-    assert run.summary()["requests"] == run.read().summary["requests"] == 1
-
-
-def test_it_is_found_too_where_nothing_may_be_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On an archive that can only be read, the run would be missing."""
-    path = keep(tmp_path)
-    kept = path.with_name(f"{PREVIOUS}{path.name}")
-    path.rename(kept)
-
-    def refuses(self: Path, target: Path) -> Path:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr(Path, "rename", refuses)
-    (run,) = stored_runs(tmp_path)
-    assert run.path == kept
-    assert run.summary() == run.read().summary
-
-
 def test_what_is_being_written_is_no_run_yet(tmp_path: Path) -> None:
     """Half a run would be listed, or refused as torn."""
     path = keep(tmp_path)
-    for number, name in enumerate((f"{UNFINISHED}seed-2-0", f"{PREVIOUS}seed-1")):
-        half = path.with_name(name)
-        half.mkdir()
-        (half / MANIFEST).write_text("{" * number)
+    half = path.with_name(unfinished_name())
+    half.mkdir()
+    (half / MANIFEST).write_text("{")
     assert seeds(tmp_path) == [1]
-
-
-def test_lists_while_runs_are_replaced_are_complete(tmp_path: Path) -> None:
-    """A list beside a running podsim would now and then lack a run or end in an error."""
-    for seed in (1, 2):
-        keep(tmp_path, seed)
-    stop = threading.Event()
-
-    def replaced() -> None:
-        while not stop.is_set():
-            keep(tmp_path, 1)
-
-    writer = threading.Thread(target=replaced)
-    writer.start()
-    try:
-        lists = [found_runs(tmp_path) for _ in range(150)]
-    finally:
-        stop.set()
-        writer.join()
-    assert {tuple(run.seed for run in found.runs) for found in lists} == {(1, 2)}
-    assert {found.unreadable for found in lists} == {()}
-
-
-def test_a_run_that_is_replaced_while_it_is_read_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A list beside a running podsim would lack a run that was there before and after."""
-    path = keep(tmp_path)
-    reading = stored.read_manifest
-
-    def too_late(run: Path) -> dict:
-        monkeypatch.setattr(stored, "read_manifest", reading)
-        path.rename(path.with_name(f"{PREVIOUS}{path.name}"))
-        return reading(run)
-
-    monkeypatch.setattr(stored, "read_manifest", too_late)
-    assert seeds(tmp_path) == [1]
-    (run,) = stored_runs(tmp_path)
-    path.rename(path.with_name(f"{PREVIOUS}{path.name}"))
-    assert run.summary()["requests"] == 1
 
 
 def test_links_are_followed_and_no_run_counts_twice(tmp_path: Path) -> None:
@@ -298,3 +237,72 @@ def test_a_table_of_another_schema_is_refused_though_its_values_are_right(tmp_pa
     parquet.write_table(table.cast(other), path / "requests.parquet")
     with pytest.raises(UserError, match="the tables are not those of the digest"):
         read(path)
+
+
+def test_an_outline_is_the_result_without_its_rows(tmp_path: Path) -> None:
+    """A table from the disk would show other figures than the run did, or read all rows for it."""
+    keep(tmp_path)
+    (run,) = stored_runs(tmp_path)
+    whole, outline = run.read(), run.outline()
+    assert (outline.facts, outline.warnings, outline.manifest) == (
+        *(whole.facts, whole.warnings, whole.manifest),
+    )
+    assert outline.tables.requests.num_rows == 0
+    assert outline.tables.pools.schema == whole.tables.pools.schema
+
+
+def test_a_newer_form_is_refused_in_words(tmp_path: Path) -> None:
+    """Figures that mean something else by now would be read as if they were ours."""
+    run = keep(tmp_path)
+    manifest = json.loads((run / MANIFEST).read_text())
+    (run / MANIFEST).write_text(json.dumps({**manifest, "schema_version": SCHEMA_VERSION + 1}))
+    with pytest.raises(UserError) as refusal:
+        read(run)
+    assert str(refusal.value) == (
+        f"cannot read a result from {run}: stored in form {SCHEMA_VERSION + 1} by a newer podsim, "
+        f"this one reads forms up to {SCHEMA_VERSION}; update podsim or run the scenario again"
+    )
+    with pytest.raises(UserError, match="by a newer podsim"):
+        stored_runs(run)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema_version": 2}, "form 2, which this podsim no longer reads"),
+        ({"schema_version": "2"}, "says no schema_version"),
+        ({"schema_version": None}, "says no schema_version"),
+        ({"digest": None}, "'digest' of the manifest must be text; got None"),
+        ({"seed": True}, "'seed' of the manifest must be a whole number; got True"),
+        ({"facts": []}, "'facts' of the manifest must be a mapping"),
+        ({"facts": {}}, "'facts.scenario' of the manifest must be text"),
+        ({"provenance": "me"}, "'provenance' of the manifest must be a mapping; got 'me'"),
+        ({"variant": ...}, "the manifest lacks 'variant'"),
+    ],
+)
+def test_a_manifest_of_another_kind_is_refused_in_words(
+    tmp_path: Path, change: dict, said: str
+) -> None:
+    """A torn or foreign manifest would end in a traceback, or in a run without a name."""
+    run = keep(tmp_path)
+    manifest = json.loads((run / MANIFEST).read_text()) | change
+    written = {name: value for name, value in manifest.items() if value is not ...}
+    (run / MANIFEST).write_text(json.dumps(written))
+    (torn,) = found_runs(tmp_path).unreadable
+    assert torn.path == run
+    assert said in torn.reason
+    with pytest.raises(UserError, match="cannot read a result") as refusal:
+        read(run)
+    assert said in str(refusal.value)
+
+
+def test_facts_that_are_missing_are_refused_in_words(tmp_path: Path) -> None:
+    """What a table is made of would fail with the name of a key, or a traceback."""
+    run = keep(tmp_path)
+    manifest = json.loads((run / MANIFEST).read_text())
+    del manifest["facts"]["events"]
+    (run / MANIFEST).write_text(json.dumps(manifest))
+    (stored,) = stored_runs(run)
+    for reading in (stored.read, stored.outline):
+        with pytest.raises(UserError, match=r"cannot read a result .*'events'"):
+            reading()

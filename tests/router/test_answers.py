@@ -7,7 +7,7 @@ import pytest
 
 from sim.core.request import PoolError, Reason, RouterError
 from sim.router.dispatch import RoutingContext, answer
-from sim.router.routes import Route, Target
+from sim.router.routes import Route, RouteTarget
 from sim.scenario.pool import RouterSide
 
 TIMEOUT = (503, "pool_activation_timeout", 5.0)
@@ -33,7 +33,7 @@ def told(
     """The answer after backends have failed with ``errors``, in this order."""
     upstream: Any = SimpleNamespace(name="m", side=side or RouterSide())
     request: Any = SimpleNamespace(tries=1, hold_s=0.0)
-    route = Route("rule", tuple(Target(upstream, 1.0) for _ in errors), False, fail_closed)
+    route = Route("rule", tuple(RouteTarget(upstream, 1.0) for _ in errors), False, fail_closed)
     routing = RoutingContext(request, route, 0, 0.0)
     for error in errors:
         routing.pass_over(error, 1.0)

@@ -13,7 +13,7 @@ from sim.engine.spec import Vllm, kv_blocks
 from sim.hardware.architecture import Architecture
 from sim.hardware.catalog import models
 from sim.hardware.model_config import NotExpressed, architecture
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 from sim.scenario.load import ScenarioSet, load_dict, load_text
 from tests.scenario.conftest import GOOD
 

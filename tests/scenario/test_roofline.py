@@ -7,8 +7,8 @@ import pytest
 from sim.engine.steptime import StepTime
 from sim.hardware.architecture import Architecture
 from sim.hardware.catalog import Gpu, gpus, models
-from sim.hardware.dtypes import KvDtype, WeightDtype
-from sim.hardware.roofline import Machine, derive
+from sim.hardware.gpu import KvDtype, WeightDtype
+from sim.hardware.step_times import Machine, derive
 
 DTYPES: tuple[tuple[WeightDtype, KvDtype], ...] = (
     ("bf16", "bf16"),

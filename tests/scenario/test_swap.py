@@ -11,8 +11,7 @@ from sim.core.fields import Name
 from sim.engine.llamacpp.spec import LlamaCpp
 from sim.engine.spec import Vllm
 from sim.hardware.engine import StepTime
-from sim.hardware.swap import Member
-from sim.hardware.swaptimes import SwapTimes, swap_times
+from sim.hardware.loading import Member, SwapTimes, swap_times
 
 STEP_TIME = StepTime(a=1.0)
 

@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from sim.sweep.executor import ThisProcess
+from sim.execution.parallel import InProcess
 
 
-def here(_: Any) -> "AbstractContextManager[ThisProcess]":
+def here(_: Any) -> "AbstractContextManager[InProcess]":
     """Opens it, whatever it is to be opened for."""
-    return nullcontext(ThisProcess())
+    return nullcontext(InProcess())

@@ -5,8 +5,12 @@ from time import thread_time
 import pytest
 
 from sim.core.errors import ScenarioError
-from sim.sweep import axes
-from sim.sweep.design import written
+from sim.sweep.design import design
+
+
+def values_of(**given) -> tuple[str, ...]:
+    """The values of a design with one axis."""
+    return tuple(value for (value,) in design(**given).points)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +31,7 @@ from sim.sweep.design import written
 )
 def test_a_range_has_exact_values_with_both_ends(text, values):
     """0.30000000000000004 pods would be asked for, or the last point would be lost."""
-    assert axes.grid(f"a.b={text}").values == tuple(values.split())
+    assert values_of(grid=[f"a.b={text}"]) == tuple(values.split())
 
 
 @pytest.mark.parametrize(
@@ -47,7 +51,7 @@ def test_a_range_has_exact_values_with_both_ends(text, values):
 )
 def test_a_list_is_split_where_yaml_splits_it(text, values):
     """A policy with two settings would be torn apart at its comma."""
-    assert axes.grid(f"a.b={text}").values == tuple(values)
+    assert values_of(grid=[f"a.b={text}"]) == tuple(values)
 
 
 @pytest.mark.parametrize(
@@ -64,48 +68,51 @@ def test_a_list_is_split_where_yaml_splits_it(text, values):
 )
 def test_a_log_axis_has_equal_ratios_and_keeps_counts_whole(text, values):
     """2.5 replicas would be refused, or a count would be run twice."""
-    assert axes.log(f"a.b={text}").values == tuple(values.split())
+    assert values_of(log=[f"a.b={text}"]) == tuple(values.split())
 
 
 def test_values_that_are_computed_have_six_digits():
     """The last bits of a power differ between machines, and with them every digest."""
-    assert axes.log("a.b=1s..2s..4").values == ("1s", "1.25992s", "1.5874s", "2s")
-    assert all(len(value) <= 8 for value in axes.random("a.b=0.5..9.5", 50, 3).values)
+    assert values_of(log=["a.b=1s..2s..4"]) == ("1s", "1.25992s", "1.5874s", "2s")
+    assert all(len(value) <= 8 for value in values_of(random=["a.b=0.5..9.5"], points=50, seed=3))
 
 
 def test_random_points_are_those_of_their_seed_and_path():
     """A sweep could not be repeated, or one more axis would change the points of all others."""
-    alone = written(random=["a.b=1..64"], points=20, seed=5)
-    together = written(random=["c.d=x,y", "a.b=1..64"], points=20, seed=5)
-    longer = written(random=["a.b=1..64"], points=30, seed=5)
-    other = written(random=["a.b=1..64"], points=20, seed=6)
+    alone = design(random=["a.b=1..64"], points=20, seed=5)
+    together = design(random=["c.d=x,y", "a.b=1..64"], points=20, seed=5)
+    longer = design(random=["a.b=1..64"], points=30, seed=5)
+    other = design(random=["a.b=1..64"], points=20, seed=6)
     values = [point[0] for point in alone.points]
     assert values == [point[1] for point in together.points]
     assert values == [point[0] for point in longer.points][:20]
     assert values != [point[0] for point in other.points]
-    assert alone.hash == written(random=["a.b=1..64"], points=20, seed=5).hash
+    assert alone.hash == design(random=["a.b=1..64"], points=20, seed=5).hash
 
 
 def test_random_values_fill_their_interval():
     """The ends of an interval of whole numbers would never be drawn, or more than these."""
-    values = {int(value) for value in axes.random("a.b=1..4", 200, 1).values}
+    values = {int(value) for value in values_of(random=["a.b=1..4"], points=200, seed=1)}
     assert values == {1, 2, 3, 4}
-    assert set(axes.random("a.b={kind: x},{kind: y}", 50, 1).values) == {"{kind: x}", "{kind: y}"}
-    durations = axes.random("a.b=1m..2m", 50, 1).values
+    assert set(values_of(random=["a.b={kind: x},{kind: y}"], points=50, seed=1)) == {
+        "{kind: x}",
+        "{kind: y}",
+    }
+    durations = values_of(random=["a.b=1m..2m"], points=50, seed=1)
     assert all(value.endswith("m") and 1.0 <= float(value[:-1]) < 2.0 for value in durations)
 
 
 def test_points_are_the_product_the_last_axis_fastest_random_ones_within():
     """The order of the table would be another one than that of the command."""
-    made = written(grid=["a.b=1,2"], log=["c.d=1..4..3"], random=["e.f=1..9"], points=2)
-    drawn = axes.random("e.f=1..9", 2, 1).values
-    assert made.points == tuple(
+    points = design(grid=["a.b=1,2"], log=["c.d=1..4..3"], random=["e.f=1..9"], points=2)
+    drawn = values_of(random=["e.f=1..9"], points=2, seed=1)
+    assert points.points == tuple(
         (one, other, third) for one in "12" for other in ("1", "2", "4") for third in drawn
     )
 
 
 @pytest.mark.parametrize(
-    ("design", "words"),
+    ("given", "words"),
     [
         ({"grid": ["a.b=0.5..16"]}, "'0.5..16' has no step; a range is from..to..step"),
         ({"grid": ["a.b=1k..4k"]}, "'1k..4k' has no step"),
@@ -138,40 +145,40 @@ def test_points_are_the_product_the_last_axis_fastest_random_ones_within():
         ({}, "at least one axis"),
     ],
 )
-def test_what_cannot_be_meant_is_said(design, words):
+def test_what_cannot_be_meant_is_said(given, words):
     """A slip would run something else for hours."""
     with pytest.raises(ScenarioError) as caught:
-        written(**design)
+        design(**given)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("design", "folder"),
+    ("given", "folder"),
     [
         ({"grid": ["window.warmup=60s,2m"]}, "5b755c00"),
         ({"log": ["a.b=1..4..7"], "settings": ["c.d=1"]}, "043dcbc8"),
         ({"random": ["a.b=1..3"], "points": 9}, "e9b7f7d6"),
     ],
 )
-def test_a_design_keeps_the_name_of_its_folder(design, folder):
+def test_a_design_keeps_the_name_of_its_folder(given, folder):
     """Runs that an earlier podsim of this form kept would not be found, and be made anew.
 
     The names are those of before equal values were refused: what the axes and
     draws stand for, drawn twice or not, is still the same.
     """
-    assert written(**design).hash == folder
+    assert design(**given).hash == folder
 
 
 def test_all_faults_of_a_design_are_told_at_once():
     """One fault a try: six tries for six slips."""
     with pytest.raises(ScenarioError) as caught:
-        written(grid=["a=4..1", "seeds=1"], log=["b=0..1..3"], random=["c=2..1"], points=3)
+        design(grid=["a=4..1", "seeds=1"], log=["b=0..1..3"], random=["c=2..1"], points=3)
     assert len(caught.value.faults) == 4
 
 
 def test_a_setting_of_a_block_may_hold_a_swept_part():
     """``--set backends.a.policy={...}`` and a sweep of one number in it are both meant."""
-    assert written(grid=["a.b.c=1,2"], settings=["a.b={c: 3}"]).points == (("1",), ("2",))
+    assert design(grid=["a.b.c=1,2"], settings=["a.b={c: 3}"]).points == (("1",), ("2",))
 
 
 def test_a_hundred_thousand_values_are_read_at_once():
@@ -179,7 +186,7 @@ def test_a_hundred_thousand_values_are_read_at_once():
 
     def cost_s(count: int) -> float:
         started_s = thread_time()
-        assert len(axes.grid(f"a.b=1..{count}").values) == count
+        assert len(values_of(grid=[f"a.b=1..{count}"])) == count
         return thread_time() - started_s
 
     # Ten times as many take ten times as long, not a hundred times, on whatever machine.

@@ -14,9 +14,9 @@ from sim.core.errors import UserError
 from sim.core.stats import Interval
 from sim.results.metrics import METRICS
 from sim.scenario.load import load
-from sim.sweep.answer import Answer, Judged, Trial
-from sim.sweep.finding import Ladder, find, judge, ladder
-from sim.sweep.search import Edge, contradictions, edge
+from sim.sweep.bisection import Edge, contradictions, edge
+from sim.sweep.search import SearchSpace, judge, search_space
+from sim.sweep.search_result import Answer, Judged, Trial
 from sim.sweep.target import Gone, Target, check, parse
 from sim.validation.theory import mmc_wait_s
 from tests.sweep.conftest import ROOT
@@ -57,7 +57,7 @@ workloads:
 
 @pytest.fixture(autouse=True)
 def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.sweep.places.worker_processes", here)
+    monkeypatch.setattr("sim.sweep.executors.worker_processes", here)
 
 
 @pytest.fixture
@@ -137,15 +137,20 @@ def test_the_largest_step_time_is_found_to_the_tolerance(
 
 def test_the_values_of_a_search_are_exact_and_end_where_they_are_to_end():
     """0.30000000000000004 would be tried, or the upper end never."""
-    assert ladder("a.b=1m..10m", None) == Ladder("a.b", *_amounts("1m", "10m", "0.05m"))
-    assert ladder("a.b=1..32", None).step == _amounts("1")[0]
-    assert ladder("a.b=1k..2k", "100").last == 10
-    steps = ladder("a.b=0.0..1.0", "0.4")
-    assert [str(steps.amount(index)) for index in range(steps.last + 1)] == ["0", "0.4", "0.8", "1"]
+    assert search_space("a.b=1m..10m", None) == SearchSpace("a.b", *_amounts("1m", "10m", "0.05m"))
+    assert search_space("a.b=1..32", None).step == _amounts("1")[0]
+    assert search_space("a.b=1k..2k", "100").last == 10
+    steps = search_space("a.b=0.0..1.0", "0.4")
+    assert [str(steps.quantity(index)) for index in range(steps.last + 1)] == [
+        "0",
+        "0.4",
+        "0.8",
+        "1",
+    ]
 
 
 def _amounts(*texts):
-    from sim.sweep.amounts import parse as amount
+    from sim.sweep.quantities import parse as amount
 
     return [amount(text) for text in texts]
 
@@ -341,7 +346,7 @@ def test_a_null_between_the_ends_keeps_what_was_tried(podsim, monkeypatch):
     """After an hour the search came to one run without the figure, and told nothing of the rest."""
     gone = Gone("ttft_s.p95 is null", ": no request arrived in the window")
     means = {0: 9.0, 8: 1.0, 4: gone}
-    monkeypatch.setattr("sim.sweep.finding._Trials._measure", _measured_from(means))
+    monkeypatch.setattr("sim.sweep.search._Search._measure", _measured_from(means))
     result = podsim(
         *("find", "tiny.yaml", "--vary", "backends.pods.replicas=1..9"),
         *("--variant", "least-loaded", "--target", "ttft_s.p95 <= 2"),
@@ -538,7 +543,7 @@ def test_a_figure_that_goes_the_wrong_way_is_noticed():
 
 def test_a_contradiction_is_said(podsim, monkeypatch):
     """Whoever reads the answer would not know that it is one of several."""
-    monkeypatch.setattr("sim.sweep.finding._Trials._measure", _measured_from(
+    monkeypatch.setattr("sim.sweep.search._Search._measure", _measured_from(
         {0: 9.0, 8: 1.0, 4: 12.0, 6: 1.0, 5: 1.0}
     ))  # fmt: skip
     result = podsim(
@@ -561,20 +566,6 @@ def _measured_from(means):
                 self.figures[index, seed] = figures
 
     return measure
-
-
-def test_find_takes_the_arguments_of_the_library(servers):
-    """Scripts could not say where the runs go."""
-    answers = find(
-        servers,
-        ladder("engines.some-at-a-time.maxNumSeqs=4..8", None),
-        [parse("queue_s.mean <= 100")],
-        here,
-        seeds=(9,),
-        settings=["workloads.customers.count=50", "window.warmup=0s"],
-    )
-    assert answers[0].status == "always"
-    assert answers[0].trials[0].seeds == 2  # one seed has no interval
 
 
 OVERLOADED = """\
@@ -723,7 +714,7 @@ def test_the_same_question_again_runs_nothing(podsim, monkeypatch):
     def nothing_runs(*_):
         raise AssertionError("it was run again")
 
-    monkeypatch.setattr("sim.sweep.finding.measure_all", nothing_runs)
+    monkeypatch.setattr("sim.sweep.search.measure_all", nothing_runs)
     again = podsim(*search, "--target", "ttft_s.p95 <= 0.1")
     assert (again.exit_code, again.stdout) == (first.exit_code, first.stdout)
     assert list(Path("results/sweeps").glob("tiny-*/runs/point-00000/*/seed-7.json"))

@@ -12,9 +12,9 @@ import sim
 import sim.sweep
 from sim.core.errors import ScenarioError, UserError
 from sim.results import arrow
-from sim.sweep.design import written
-from sim.sweep.points import load_points
+from sim.sweep.design import design
 from sim.sweep.runs import Measured
+from sim.sweep.sweep import load_points
 from sim.sweep.table import figures
 from tests.sweep.here import here
 
@@ -28,7 +28,7 @@ def only(folder: Path, pattern: str = "results/sweeps/*/table.parquet") -> Path:
 
 @pytest.fixture(autouse=True)
 def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.sweep.places.worker_processes", here)
+    monkeypatch.setattr("sim.sweep.executors.worker_processes", here)
 
 
 def test_a_row_per_run_in_design_order_with_the_figures_of_a_run(podsim, folder):
@@ -124,7 +124,7 @@ def test_the_same_command_makes_nothing_anew(podsim, folder, monkeypatch):
     first = podsim("sweep", "tiny.yaml", *GRID)
     before = only(folder).read_bytes()
     only(folder).unlink()
-    monkeypatch.setattr("sim.sweep.places.worker_processes", None)  # nobody may be asked
+    monkeypatch.setattr("sim.sweep.executors.worker_processes", None)  # nobody may be asked
     again = podsim("sweep", "tiny.yaml", *GRID)
     assert again.exit_code == 0
     assert "16 of 16 runs are kept" in again.stderr
@@ -154,7 +154,7 @@ def test_runs_of_another_scenario_or_podsim_are_not_taken_for_these(podsim, fold
     podsim("sweep", "tiny.yaml", *grid)
     assert only(folder).read_bytes() == old
     monkeypatch.setattr("sim.sweep.sweep.version", lambda _: "9.9")
-    monkeypatch.setattr("sim.sweep.runs.check_place", lambda _: None)
+    monkeypatch.setattr("sim.sweep.runs.check_machine", lambda _: None)
     newer = podsim("sweep", "tiny.yaml", *grid)
     assert "4 kept runs are of another podsim" in newer.stderr
 
@@ -289,8 +289,8 @@ def test_values_are_one_only_if_they_are_beside_every_other_axis(monkeypatch, ha
     def loaded(settings, _):
         return SimpleNamespace(scenario_hash=hashes["".join(each[-1] for each in settings)])
 
-    monkeypatch.setattr("sim.sweep.points.Loader", lambda _: SimpleNamespace(load=loaded))
-    made = written(grid=["a.b=1,2"], log=["c.d=1..2..2"])
+    monkeypatch.setattr("sim.sweep.sweep.Loader", lambda _: SimpleNamespace(load=loaded))
+    made = design(grid=["a.b=1,2"], log=["c.d=1..2..2"])
     if not words:
         assert len(load_points({}, made)) == 4
         return

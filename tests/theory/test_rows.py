@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.validation.rows import at_least, at_most, mean, negative
+from sim.validation.case import at_least, at_most, mean, negative
 
 SEEDS = [1.0, 1.1, 0.9, 1.05, 0.95]
 """Mean 1; the half-width of the 99 % t interval is 4.604 * 0.0791 / sqrt(5) = 0.163."""

@@ -12,8 +12,8 @@ from sim.engine.steptime import StepTime
 from sim.router.placement.load import PowerOfTwo
 from sim.router.placement.ring import BoundedRing
 from sim.scenario.load import load, load_text
-from sim.validation.rows import Row
-from sim.validation.textbook import COMPARISONS, compare, validate_theory
+from sim.validation.case import TheoryRow
+from sim.validation.queues import COMPARISONS, compare, validate_theory
 
 FOLDER = Path(__file__).parents[2] / "scenarios/theory"
 PATHWISE = {
@@ -27,11 +27,11 @@ PATHWISE = {
 SHORT = ("seeds=[1, 2]", "window.warmup=0s")
 
 
-def rows(name: str, *settings: str) -> list[Row]:
+def rows(name: str, *settings: str) -> list[TheoryRow]:
     return list(compare(COMPARISONS[name], load(FOLDER / f"{name}.yaml", settings)))
 
 
-def short(name: str) -> list[Row]:
+def short(name: str) -> list[TheoryRow]:
     closed = name == "machine-repair"
     length = "window.measure=300s" if closed else "workloads.customers.count=600"
     return rows(name, *SHORT, length)

@@ -7,9 +7,9 @@ import pytest
 
 from sim.execution.runner import run_one
 from sim.scenario.load import load_dict
+from sim.timeline.chrome_trace import Flow, Lanes, Trace
 from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.timeline import Timeline, timeline
-from sim.timeline.trace import Flow, Lanes, Trace
 from tests.cluster.scenarios import T0, agents, fleet
 from tests.timeline.format import breaches, events
 

@@ -62,7 +62,7 @@ def test_a_file_says_what_rows_say(play):
 
 def test_sessions_of_a_file_do_not_stand_in_tables_as_they_were_sent(play):
     """A log of somebody's router put names of users into tables, traces and reports; the router
-    itself keeps 64 bits of a session (router and pools, R15).
+    itself keeps 64 bits of a session.
     """
     first, second, again = play(PLAIN.replace(",a,", ",alice@example.com,")).requests
     assert "alice" not in first.session_id

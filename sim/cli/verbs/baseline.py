@@ -10,9 +10,10 @@ import click
 from sim.baseline.folders import BASELINES, SCENARIOS, Folders
 from sim.cli import Verb
 from sim.cli.outputs import FORMATS, judged_output
+from sim.cli.running import with_jobs
 
 if TYPE_CHECKING:
-    from sim.baseline.kept import Baseline
+    from sim.baseline.baseline import Baseline
     from sim.comparison.report import Report
 
 CHANGELOG: Final = Path("CHANGELOG.md")
@@ -33,12 +34,7 @@ def _shared(function: Command) -> Command:
             help=f"Where the reasons are; {CHANGELOG} when missing.",
         ),
         click.option("--no-changelog", is_flag=True, help="Ask for no reasons."),
-        click.option(
-            "--jobs",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Worker processes; as many as cores when missing.",
-        ),
+        with_jobs("Worker processes; as many as cores when missing."),
         click.option(
             "--baselines",
             type=folder,
@@ -85,9 +81,7 @@ def update(
     its scenario are done, and only when anything but the versions has changed.
     The changelog must say why, in one line for each; the lines are printed.
     """
-    from sim.baseline.changelog import missing
-    from sim.baseline.making import measured, store, stored_if_readable
-    from sim.baseline.places import places
+    from sim.baseline.files import measured, missing, places, store, stored_if_readable
 
     found = places(scenarios, baselines)
     written: list[Baseline] = []
@@ -104,8 +98,7 @@ def update(
         click.echo(f"note: {file} has no scenario in {scenarios}; delete it", err=True)
     lines = [] if no_changelog else missing(written, changelog)
     if lines:
-        told = "\n".join(["", f"{changelog} must say why, in lines like these:", *lines])
-        click.echo(told)
+        click.echo("\n".join(["", f"{changelog} must say why, in lines like these:", *lines]))
 
 
 @command.command("check", cls=Verb)
@@ -136,11 +129,9 @@ def check(
     comparable and nothing worse: a scenario without a baseline, a baseline
     without a scenario, or one of an edited scenario.
     """
-    from sim.baseline.changelog import demand
     from sim.baseline.checking import check as compared
     from sim.baseline.checking import checked
-    from sim.baseline.making import stored
-    from sim.baseline.places import places
+    from sim.baseline.files import demand, places, stored
     from sim.cli.compared import exit_code
     from sim.results.unfinished import write_whole
 
@@ -195,7 +186,7 @@ def _what(before: "Baseline | None", fresh: "Baseline") -> str:
 def _rendered(report: "Report", form: str, folders: Folders) -> str:
     """The report in one of the forms of podsim compare; text is the verb's own."""
     if form == "text":
-        from sim.baseline.text import render
+        from sim.baseline.checking import render
 
         return render(report, folders)
     from sim.cli.compared import rendered

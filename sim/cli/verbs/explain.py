@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from sim.cli.stored import named_runs, runs_begun
 from sim.core.errors import UserError
 
 if TYPE_CHECKING:
-    from sim.plots.saving import Format
+    from sim.plots.style import Format
     from sim.results.stored import StoredRun
 
 DEFAULT_SLOWEST = 10
@@ -86,8 +85,7 @@ def _draw(documents: list[dict[str, Any]], by_request: bool, place: Path, form: 
 
     from sim.explain.kinds import PARTS
     from sim.plots.latency import ttft_parts
-    from sim.plots.saving import as_bytes
-    from sim.plots.style import figure_of
+    from sim.plots.style import as_bytes, figure_of
     from sim.results.unfinished import write_whole
 
     bars: dict[str, dict[str, float]] = {}
@@ -153,7 +151,7 @@ class _Task:
 
     def __call__(self, on_tick: Callable[[float], None]) -> dict[str, Any]:
         from sim.explain.api import explain, slowest_of
-        from sim.explain.document import document
+        from sim.explain.report import document
 
         result = self.run.read()
         wanted = list(self.requests) or slowest_of(result, self.slowest)
@@ -165,8 +163,8 @@ def _explained(
 ) -> list[dict[str, Any]]:
     """The documents of the runs, under a progress bar."""
     from sim.cli.progress import progress_bar
+    from sim.execution.parallel import run_all
     from sim.execution.runner import Progress, available_jobs
-    from sim.execution.workers import run_all
 
     tasks = [_Task(run, requests, slowest) for run in runs]
     ends_s = [float(run.manifest["facts"]["end_s"]) for run in runs]
@@ -183,11 +181,4 @@ def _explained(
             done.add(index)
             tick(index, ends_s[index])
 
-        workers = min(jobs or available_jobs(), len(tasks))
-        if workers > 1:
-            return run_all(tasks, workers, tick, ended)
-        documents = []
-        for index, task in enumerate(tasks):
-            documents.append(task(partial(tick, index)))
-            ended(index, None)
-        return documents
+        return run_all(tasks, jobs or available_jobs(), ended, tick)

@@ -131,8 +131,7 @@ def _check_told_apart(runs: Sequence["StoredRun"], by_labels: bool) -> None:
 
 def _check_places(prometheus: Path | None, folder: Path | None) -> None:
     """Refuse before anything is written; a trace is refused where it is made."""
-    from sim.export.files import check_replaceable, check_writable
-    from sim.export.tables_csv import ENDING
+    from sim.export.files import ENDING, check_replaceable, check_writable
 
     if prometheus is not None:
         check_writable("the metrics", prometheus)
@@ -169,8 +168,7 @@ def _title(run: "Scraped") -> str:
 def _csv(runs: Sequence["StoredRun"], folder: Path) -> str:
     """Write the tables, of several runs each in folders as results are stored in."""
     from sim.cli.progress import note, watched
-    from sim.export.files import write_folder
-    from sim.export.tables_csv import csv_files, formulas
+    from sim.export.files import csv_files, formulas, write_folder
     from sim.results.store import folder as folder_of
 
     files: dict[str, bytes] = {}

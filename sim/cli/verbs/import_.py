@@ -1,16 +1,12 @@
 """``podsim import``: manifests of LLMKube become a scenario."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sim.cli import Verb
 from sim.cli.outputs import named
 from sim.core.errors import Fault, ScenarioError, UserError
-
-if TYPE_CHECKING:
-    from sim.manifests.objects import Manifest
 
 FILE = click.Path(path_type=Path)
 UNWRITTEN = "scenario"
@@ -61,12 +57,12 @@ def command(
     """
     if output is not None and output.exists() and not force:
         raise UserError(f"{output} exists; --force overwrites it")
-    from sim.manifests.engine import Given
-    from sim.manifests.translation import translate
+    from sim.core.registry import plugin
 
-    manifests = _read(files)
+    texts = _read(files)
     traffic = None if workload is None else _read((workload,))[0]
-    imported = translate(manifests, Given(gpu, _by_service(models), assume), traffic)
+    importer = plugin("podsim.importers", "llmkube")
+    imported = importer(texts, gpu, _by_service(models), assume, traffic)
     for note in imported.notes:
         click.echo(str(note), err=True)
     if output is None:
@@ -92,15 +88,15 @@ def _by_service(models: tuple[str, ...]) -> dict[str, str]:
     return chosen
 
 
-def _read(files: tuple[Path, ...]) -> "list[Manifest]":
+def _read(files: tuple[Path, ...]) -> list[tuple[str, str]]:
+    """Return name and text of each file; raises ``ScenarioError`` that names all it cannot read."""
     from sim.core.textfile import read_text
-    from sim.manifests.objects import Manifest
 
-    found: list[Manifest] = []
+    found: list[tuple[str, str]] = []
     faults: list[Fault] = []
     for file in files:
         try:
-            found.append(Manifest(str(file), read_text(file)))
+            found.append((str(file), read_text(file)))
         except ScenarioError as error:
             faults += error.faults
     if faults:

@@ -96,7 +96,7 @@ def _models() -> dict[str, dict[str, Any]]:
 
 
 def _engines() -> dict[str, dict[str, Any]]:
-    from sim.hardware.presets import presets
+    from sim.hardware.step_times import presets
 
     return {
         name: {

@@ -1,7 +1,7 @@
 """``podsim plot``: figures of stored runs, one file each."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -13,15 +13,14 @@ from sim.cli import Verb
 from sim.cli.outputs import FIGURE_FORMATS, figure_format
 from sim.cli.stored import DEFAULT_STORE, named_runs, runs_begun
 from sim.core.errors import UserError
-from sim.plots.names import FIGURES
+from sim.plots import FIGURES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sim.plots.catalogue import Kind
-    from sim.plots.material import Material
-    from sim.plots.saving import Format
-    from sim.results.stored import StoredRun
+    from sim.plots.style import Format
+
+    Drawn = Mapping[str, Callable[[], Figure]]
 
 DEFAULT_FOLDER: Final = DEFAULT_STORE.with_name("plots")
 NARROWEST_IN, WIDEST_IN = 4.0, 20.0
@@ -82,48 +81,31 @@ def command(
     sweep is drawn as its headline figures over what it swept.
     """
     if as_list:
-        _print_list(as_json)
+        _print(FIGURES, FIGURES, as_json)
         return
     if not runs:
         raise click.UsageError("which runs? podsim plot RUN, for instance podsim plot quickstart")
     folder, file, form = _place(out, form, len(figures))
     swept = _sweep_table(runs)
-    if swept is not None:
-        if figures or file:
-            raise click.UsageError(
-                "of a sweep all figures are drawn: give neither --figure nor a file"
-            )
-        folder = folder or DEFAULT_FOLDER / swept.parent.name
-        _print_written(_write(_drawn_sweep(swept, width), form, None, folder), as_json)
-        return
-    found = _of_one_scenario(runs)
-    from sim.plots.catalogue import CATALOGUE, telling
-    from sim.plots.material import Material
-
-    material = Material.of_stored(found)
-    kinds = [CATALOGUE[name] for name in dict.fromkeys(figures)] or telling(material)
-    _refuse_the_mute(kinds, material)
-    folder = folder or DEFAULT_FOLDER / _folder_name(found[0])
-    drawn = {kind.name: partial(kind.draw, material, width) for kind in kinds}
-    _print_written(_write(drawn, form, file, folder), as_json)
+    if swept is None:
+        name, drawn = _drawn_runs(runs, figures, width)
+    elif figures or file:
+        raise click.UsageError("of a sweep all figures are drawn: give neither --figure nor a file")
+    else:
+        name, drawn = swept.parent.name, _drawn_sweep(swept, width)
+    written = _write(drawn, form, file, folder or DEFAULT_FOLDER / name)
+    listed = [{"figure": name, "path": path.as_posix()} for name, path in written.items()]
+    _print(listed, map(str, written.values()), as_json)
 
 
-def _print_written(written: dict[str, Path], as_json: bool) -> None:
+def _print(document: object, lines: "Iterable[str] | Mapping[str, str]", as_json: bool) -> None:
+    """Print a JSON document, or the lines of it; terms and what they mean below each other."""
     if as_json:
-        listed = [{"figure": name, "path": path.as_posix()} for name, path in written.items()]
-        click.echo(json.dumps(listed, indent=2))
-        return
-    for path in written.values():
-        click.echo(path)
-
-
-def _print_list(as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(FIGURES, indent=2))
+        click.echo(json.dumps(document, indent=2))
         return
     from sim.cli.layout import terms
 
-    for line in terms(FIGURES):
+    for line in terms(lines) if isinstance(lines, Mapping) else lines:
         click.echo(line)
 
 
@@ -141,32 +123,31 @@ def _place(
     return None, out, suffix
 
 
-def _of_one_scenario(names: tuple[str, ...]) -> "tuple[StoredRun, ...]":
-    """The runs that are meant, each once; raises ``UserError`` if they are of several scenarios."""
-    runs = {run.path.resolve(): run for name in names for run in named_runs(name)}
-    folders = {_folder_name(run): None for run in runs.values()}
+def _drawn_runs(
+    names: tuple[str, ...], figures: tuple[str, ...], width_in: float
+) -> "tuple[str, Drawn]":
+    """The name of the scenario's folder, and the figures asked for of its runs, each run once.
+
+    Raises ``UserError`` for runs of several scenarios, and for figures that would be empty.
+    """
+    from sim.plots.catalogue import CATALOGUE, Material, telling
+    from sim.results.stored import scenario_name
+
+    runs = {run.path.resolve(): run for name in names for run in named_runs(name)}.values()
+    folders = list(dict.fromkeys(scenario_name(run.scenario, run.scenario_hash) for run in runs))
     if len(folders) > 1:
         raise UserError(
             f"these are runs of {len(folders)} scenarios ({', '.join(folders)}): "
             "plot the runs of one at a time"
         )
-    return tuple(runs.values())
-
-
-def _folder_name(run: "StoredRun") -> str:
-    """What the folder of all runs of its scenario is called in a store."""
-    from sim.results.places import scenario_name
-
-    return scenario_name(run.scenario, run.scenario_hash)
-
-
-def _refuse_the_mute(kinds: "list[Kind]", material: "Material") -> None:
-    """Raises ``UserError`` for figures that would be empty."""
+    material = Material(tuple(runs))
+    kinds = [CATALOGUE[name] for name in dict.fromkeys(figures)] or telling(material)
     mute = [kind for kind in kinds if not kind.says(material)]
     if mute:
         raise UserError(
             "\n".join(f"{kind.name} says nothing of these runs: {kind.lacks}" for kind in mute)
         )
+    return folders[0], {kind.name: partial(kind.draw, material, width_in) for kind in kinds}
 
 
 def _sweep_table(names: tuple[str, ...]) -> Path | None:
@@ -174,7 +155,7 @@ def _sweep_table(names: tuple[str, ...]) -> Path | None:
 
     Raises ``UserError`` for several sweeps, and for one whose table is not in its folder.
     """
-    from sim.sweep.kept import DESIGN, TABLE
+    from sim.sweep.runs import DESIGN, TABLE
 
     named = [Path(name) for name in names]
     places = [place if place.name == TABLE else place / TABLE for place in named]
@@ -191,13 +172,13 @@ def _sweep_table(names: tuple[str, ...]) -> Path | None:
     return swept[0]
 
 
-def _drawn_sweep(place: Path, width_in: float) -> "dict[str, Callable[[], Figure]]":
+def _drawn_sweep(place: Path, width_in: float) -> "Drawn":
     """The headline figures of a sweep over its parameter, by metric; of two the second is the line.
 
     Raises ``UserError`` for a table that has more to show than a figure can.
     """
     from sim.plots.comparison import HEADLINES, sweep_lines
-    from sim.plots.style import figure_of, own_axes
+    from sim.plots.style import Drawing, styled
     from sim.sweep.table import read
 
     frame = read(place.parent)
@@ -209,21 +190,22 @@ def _drawn_sweep(place: Path, width_in: float) -> "dict[str, Callable[[], Figure
             f"{place}: more was swept than a figure can show ({', '.join(swept)} and variants); "
             "choose rows in Python, for sim.plots.sweep_lines(sim.sweep.read(folder), x, metric)"
         )
-    told = [key for key in HEADLINES if key in frame and frame[key].notna().any()]
     by = lines[0] if lines else None
 
+    @styled()
     def draw(key: str) -> "Figure":
-        return figure_of(sweep_lines(frame, swept[0], key, by=by, ax=own_axes(width_in)))
+        figure = Drawing(width_in)
+        sweep_lines(frame, swept[0], key, by=by, ax=figure.add_subplot())
+        return figure
 
-    return {key: partial(draw, key) for key in told}
+    known = [key for key in HEADLINES if key in frame and frame[key].notna().any()]
+    return {key: partial(draw, key) for key in known}
 
 
-def _write(
-    drawn: "Mapping[str, Callable[[], Figure]]", form: "Format", file: Path | None, folder: Path
-) -> dict[str, Path]:
+def _write(drawn: "Drawn", form: "Format", file: Path | None, folder: Path) -> dict[str, Path]:
     """Draw and write each figure; an existing file is replaced as a whole."""
     from sim.cli.progress import watched
-    from sim.plots.saving import as_bytes
+    from sim.plots.style import as_bytes
     from sim.results.store import made
     from sim.results.unfinished import write_whole
 

@@ -1,21 +1,20 @@
 """``podsim run``: simulate a scenario and print its variants side by side."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from sim.cli import Verb
-from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
+from sim.cli.chosen import chosen_seeds, with_seed, with_settings, with_variants
 from sim.cli.outputs import named
+from sim.cli.running import reported_progress, with_jobs, with_seeds
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
-    from sim.execution.runner import Progress, Runs
-    from sim.scenario.load import ScenarioSet
+    from sim.execution.runner import Runs
     from sim.timeline.excerpt import Excerpt
-    from sim.timeline.file import Written
+    from sim.timeline.timeline import Written
 
 BEFORE_SWAP_S, AFTER_SWAP_S = 15, 45
 """What is worth seeing around a swap: a minute, mostly of what follows it."""
@@ -37,19 +36,9 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 @click.argument("file", type=click.Path(path_type=Path))
 @with_variants
 @with_seed
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, MAX_SEEDS),
-    metavar="N",
-    help="Run the seeds 1 to N, not the file's.",
-)
+@with_seeds("Run the seeds 1 to N, not the file's.")
 @with_settings
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Worker processes; as many as cores when missing.",
-)
+@with_jobs("Worker processes; as many as cores when missing.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -116,8 +105,8 @@ def command(
         raise click.UsageError("--no-store writes no results, --out says where: give only one")
     if excerpt is not None and timeline is None:
         raise click.UsageError("--timeline-window says what --timeline FILE shows: give both")
-    from sim.cli.table import as_document, render
-    from sim.results.store import made, scenario_folder
+    from sim.cli.provenance import provenance
+    from sim.execution.runner import available_jobs, run_set
     from sim.scenario.load import load
 
     scenarios = load(file, settings, variants=variants)
@@ -126,66 +115,39 @@ def command(
 
         check_writable("the metrics", prometheus)
     store = None if no_store else out or DEFAULT_STORE
-    folder = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
-    with made(folder) if folder else nullcontext():
-        runs = _simulated(
-            *(scenarios, chosen, jobs, check, store, timeline, excerpt, file),
+    kept = None if store is None else f"finished runs are kept in {store}"
+    with reported_progress(kept) as report:
+        runs = run_set(
+            scenarios,
+            seeds=chosen,
+            jobs=jobs or available_jobs(),
+            check=check,
+            store=store,
+            progress=report,
             keep_tables=prometheus is not None,
+            timeline=timeline,
+            excerpt=excerpt,
+            provenance=None if store is None else provenance(file),
         )
     if prometheus is not None:
         _write_metrics(runs, prometheus)
+    _print(runs, store, as_json)
+
+
+def _print(runs: "Runs", store: Path | None, as_json: bool) -> None:
+    from sim.cli.table import as_document, render
+    from sim.results.store import scenario_folder
+
     for written in runs.timelines:
-        click.echo(_told(written), err=True)
+        click.echo(_timeline_in_words(written), err=True)
+    scenarios = runs.scenario
     if as_json:
         for warning in scenarios.warnings:
             click.echo(f"warning: {warning}", err=True)
         click.echo(as_document(runs))
     else:
-        click.echo(render(runs, folder))
-
-
-def _simulated(
-    scenarios: "ScenarioSet",
-    seeds: tuple[int, ...] | None,
-    jobs: int | None,
-    check: bool,
-    store: Path | None,
-    timeline: Path | None,
-    excerpt: "Excerpt | None",
-    file: Path,
-    keep_tables: bool,
-) -> "Runs":
-    """All runs, under a progress bar; when one fails, a word about those that are kept."""
-    from sim.cli.progress import progress_bar
-    from sim.cli.provenance import provenance
-    from sim.execution.runner import available_jobs, run_set
-
-    runs_done = 0
-    try:
-        with progress_bar() as draw:
-
-            def watch(report: "Progress") -> None:
-                nonlocal runs_done
-                runs_done = report.runs_done
-                if draw is not None:
-                    draw(report)
-
-            return run_set(
-                scenarios,
-                seeds=seeds,
-                jobs=jobs or available_jobs(),
-                check=check,
-                store=store,
-                progress=watch,
-                keep_tables=keep_tables,
-                timeline=timeline,
-                excerpt=excerpt,
-                provenance=None if store is None else provenance(file),
-            )
-    except (Exception, KeyboardInterrupt):
-        if store is not None and runs_done:
-            click.echo(f"finished runs are kept in {store}", err=True)
-        raise
+        place = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
+        click.echo(render(runs, place))
 
 
 def _write_metrics(runs: "Runs", path: Path) -> None:
@@ -201,21 +163,16 @@ def _write_metrics(runs: "Runs", path: Path) -> None:
     write_file("the metrics", path, exposition(together(found)))
 
 
-def _told(written: "Written") -> str:
+def _timeline_in_words(written: "Written") -> str:
     """What a timeline covers, whether that is less than asked for, and where there is a swap."""
-    shown = written.excerpt
-    cut = "; cut there, more would be too large for viewers" if written.cut else ""
-    return (
+    shown, swap_s = written.excerpt, written.swap_elsewhere_s
+    text = (
         f"timeline {written.path}: {shown.start_s:,g} s to {shown.end_s:,g} s, "
-        f"{written.events:,} events, {written.size_bytes / 1e6:.1f} MB{cut}"
-        f"{_with_swap(written.swap_elsewhere_s)}"
+        f"{written.events:,} events, {written.size_bytes / 1e6:.1f} MB"
     )
-
-
-def _with_swap(swap_s: float | None) -> str:
-    """Which window would show the swap that this timeline lacks."""
-    if swap_s is None:
-        return ""
-    start_s = max(0, int(swap_s) - BEFORE_SWAP_S)
-    window = f"{start_s}s..{int(swap_s) + AFTER_SWAP_S}s"
-    return f"\n  no swap in it, one begins at {swap_s:,.1f} s: --timeline-window {window}"
+    if written.cut:
+        text += "; cut there, more would be too large for viewers"
+    if swap_s is not None:
+        window = f"{max(0, int(swap_s) - BEFORE_SWAP_S)}s..{int(swap_s) + AFTER_SWAP_S}s"
+        text += f"\n  no swap in it, one begins at {swap_s:,.1f} s: --timeline-window {window}"
+    return text

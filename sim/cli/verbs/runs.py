@@ -102,11 +102,11 @@ def _document(runs: "KeptRuns", stored: "tuple[StoredRun, ...]") -> str:
     from sim.cli.table import as_document
 
     document: dict[str, Any] = json.loads(as_document(runs))
-    for told, run in zip(document["runs"], stored, strict=True):
-        told["path"] = str(run.path)
-        told["variant_hash"] = run.variant_hash
-        told["provenance"] = dict(run.provenance)
-        told["versions"] = {
+    for entry, run in zip(document["runs"], stored, strict=True):
+        entry["path"] = str(run.path)
+        entry["variant_hash"] = run.variant_hash
+        entry["provenance"] = dict(run.provenance)
+        entry["versions"] = {
             program: run.manifest.get(program)
             for program in ("podsim", "python", "numpy", "pyarrow")
         }
@@ -151,7 +151,7 @@ def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
 
 
 def _agreed(question: str) -> bool:
-    """The answer of whoever is at the terminal; to leave without one is to interrupt."""
+    """Ask at the terminal; to leave without an answer is to interrupt."""
     try:
         return click.confirm(question, err=True)
     except click.Abort:
@@ -159,7 +159,7 @@ def _agreed(question: str) -> bool:
 
 
 def _is_terminal() -> bool:
-    """Whether there is somebody to ask."""
+    """Whether a question would be answered."""
     return sys.stdin.isatty()
 
 
@@ -228,7 +228,7 @@ def _remove(paths: list[Path]) -> None:
         try:
             remove(path)
         except FileNotFoundError:
-            continue  # somebody else has just removed it
+            continue  # another process has just removed it
         except OSError as error:
             raise UserError(
                 f"cannot remove {path}: {error.strerror}; {_counted(gone)} removed before it"

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from sim.cli import ExitCode, Verb
-from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
+from sim.cli.chosen import chosen_seeds, with_seed, with_settings, with_variants
 from sim.cli.outputs import named
-from sim.cli.places import SWEEPS, where_to_run
+from sim.cli.running import SWEEPS, reported_progress, where_to_run, with_seeds
 
 if TYPE_CHECKING:
-    from sim.execution.runner import Progress
-    from sim.sweep.design import Design
     from sim.sweep.sweep import Sweep
 
 MAX_POINTS = 100_000
 MAX_RETRIES = 10
+KEPT = "finished runs are kept; the same command makes the missing ones"
 
 
 @click.command("sweep", cls=Verb)
@@ -60,12 +59,7 @@ MAX_RETRIES = 10
     help="Of the random points; the same seed, the same points.",
 )
 @with_seed
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, MAX_SEEDS),
-    metavar="N",
-    help="Run the seeds 1 to N at each point, not the file's.",
-)
+@with_seeds("Run the seeds 1 to N at each point, not the file's.")
 @with_variants
 @with_settings
 @where_to_run
@@ -127,61 +121,41 @@ def command(
     """
     if bool(random) != (points is not None):
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
-    chosen, where = chosen_seeds(seed, seeds, settings), (executor, jobs, address)
-    from sim.cli.sweeps import as_document, failures, render
-    from sim.sweep import design as designs
-    from sim.sweep.kept import TABLE
-    from sim.sweep.table import write
+    chosen = chosen_seeds(seed, seeds, settings)
+    from sim.cli.progress import note
+    from sim.sweep.executors import executor_factory
+    from sim.sweep.runs import TABLE
+    from sim.sweep.sweep import run
 
-    design = designs.written(
-        grid=grid,
-        log=log,
-        random=random,
-        points=points or 0,
-        seed=sweep_seed,
-        settings=settings,
-    )
-    found = _carried_out(file, design, variants, chosen, where, retries, out or SWEEPS)
-    place = table or found.folder / TABLE
-    write(found.columns, place)
+    opened = executor_factory(executor, jobs, address)
+    with reported_progress(KEPT, lines=True) as report:
+        found = run(
+            file,
+            grid=grid,
+            log=log,
+            random=random,
+            points=points or 0,
+            sweep_seed=sweep_seed,
+            variants=variants,
+            seeds=chosen,
+            settings=settings,
+            retries=retries,
+            store=out or SWEEPS,
+            table_file=table,
+            opened=opened,
+            on_message=note,
+            progress=report,
+        )
+    _print(found, table or found.folder / TABLE, as_json)
+
+
+def _print(found: "Sweep", place: Path, as_json: bool) -> None:
+    """Print the sweep and its failures; exit with their code."""
+    from sim.cli.sweeps import as_document, failures, render
+
     click.echo(json.dumps(as_document(found, place), indent=2) if as_json else render(found, place))
     for line in failures(found):
         click.echo(line, err=True)
     if found.failed:
         is_bug = any(failed.is_bug for _, _, failed in found.failed)
         raise click.exceptions.Exit(ExitCode.INVARIANT if is_bug else ExitCode.INTERNAL)
-
-
-def _carried_out(
-    file: Path,
-    design: "Design",
-    variants: tuple[str, ...],
-    seeds: tuple[int, ...] | None,
-    place: tuple[str, int | None, str | None],
-    retries: int,
-    root: Path,
-) -> "Sweep":
-    """The whole sweep with its progress, and a word about what is kept."""
-    from sim.cli.progress import note, progress_bar, progress_lines
-    from sim.sweep.places import opener
-    from sim.sweep.sweep import carry_out, plan
-
-    runs_done = 0
-    opened = opener(*place)
-    planned = plan(file, design, variants=variants, seeds=seeds)
-    for warning in planned.warnings:
-        note(f"warning: {warning}")
-    try:
-        with progress_bar() as bar:
-            draw = bar or progress_lines()
-
-            def watch(report: "Progress") -> None:
-                nonlocal runs_done
-                runs_done = report.runs_done
-                draw(report)
-
-            return carry_out(planned, root, opened, retries=retries, note=note, progress=watch)
-    except (Exception, KeyboardInterrupt):
-        if runs_done:
-            note("finished runs are kept; the same command makes the missing ones")
-        raise

@@ -8,8 +8,6 @@ import click
 from sim.cli import ExitCode, Verb
 from sim.cli.chosen import with_settings
 
-DEFAULT_THEORY = Path("scenarios", "theory")
-
 
 @click.command("validate", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
@@ -17,8 +15,7 @@ DEFAULT_THEORY = Path("scenarios", "theory")
 @click.option(
     "--theory",
     is_flag=True,
-    help=f"Compare podsim with queueing theory; FILE is a folder, {DEFAULT_THEORY.as_posix()} "
-    "when missing.",
+    help="Compare podsim with queueing theory; FILE is a folder, scenarios/theory when missing.",
 )
 @click.option(
     "--measured",
@@ -61,20 +58,16 @@ def command(
 
         click.echo(text(json_schema()), nl=False)
         return
-    if measured:
-        if theory or settings:
-            raise click.UsageError("--measured is about its own data: give no --theory, no --set")
-        from sim.cli import measured as comparison
+    if measured and (theory or settings):
+        raise click.UsageError("--measured is about its own data: give no --theory, no --set")
+    if theory and settings:
+        raise click.UsageError("--theory is about its scenarios as they are: give no --set")
+    if measured or theory:
+        from sim.cli.progress import waited
+        from sim.core.registry import plugin
 
-        if not comparison.report(None if file is None else str(file), as_json):
-            raise click.exceptions.Exit(ExitCode.INVARIANT)
-        return
-    if theory:
-        if settings:
-            raise click.UsageError("--theory is about its scenarios as they are: give no --set")
-        from sim.cli.theory import report
-
-        if not report(DEFAULT_THEORY if file is None else file, as_json):
+        report = plugin("podsim.validations", "measured" if measured else "theory")
+        if not report(None if file is None else str(file), as_json, waited):
             raise click.exceptions.Exit(ExitCode.INVARIANT)
         return
     if file is None:

@@ -7,7 +7,7 @@ from sim.engine.llamacpp.spec import LlamaCpp
 from sim.engine.output_processor import RequestLimits
 from sim.engine.pod import Pod
 from sim.engine.steptime import StepTime
-from sim.hardware.presets import step_time
+from sim.hardware.step_times import step_time
 
 
 @family(LlamaCpp)

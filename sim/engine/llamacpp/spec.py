@@ -19,7 +19,7 @@ from sim.core.fields import (
     whole,
 )
 from sim.core.rules import Problem, faults_of, rule
-from sim.hardware import catalog, footprint
+from sim.hardware import catalog, memory
 from sim.hardware.engine import Engine
 
 AUTO_SLOTS: Final = 4
@@ -95,12 +95,12 @@ class LlamaCpp(Engine):
 
     @rule
     def _has_a_known_size(self) -> Iterator[Problem]:
-        if self.kv_derived and not self.gives("gpu", "model"):
+        if self.kv_derived and (self.gpu is None or self.model is None):
             yield "", "the KV capacity is unknown: give ctxSize, or both gpu and model"
 
     @rule
     def _has_one_size(self) -> Iterator[Problem]:
-        if self.kv_derived and self.gives("kv_per_token"):
+        if self.kv_derived and self.kv_per_token is not None:
             message = "goes with ctxSize: a derived one counts the catalogue's bytes"
             yield "kvPerToken", message
 
@@ -166,10 +166,10 @@ class LlamaCpp(Engine):
         """As given; see ``Engine``."""
         return self.kv_per_token
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """A ctxSize that does not fit: llama-server may leave layers or KV on the host."""
         key = self._size_key
-        return [] if key is None else footprint.overcommitment(self, to_camel(key))
+        return [] if key is None else memory.overcommitment(self, to_camel(key))
 
     def context_tokens(self) -> int:
         """Tokens of context of one slot, which llama-server caps at those of the model."""
@@ -206,7 +206,7 @@ class LlamaCpp(Engine):
     def _check_given(self) -> None:
         """Raise ``ScenarioError`` for what a given size does not go with."""
         if not self.kv_derived:
-            weights = partial(footprint.check_weights, self)
+            weights = partial(memory.check_weights, self)
             if faults := faults_of(self.host_tokens, weights):
                 raise ScenarioError(faults)
 
@@ -214,7 +214,7 @@ class LlamaCpp(Engine):
     def _size_key(self) -> str | None:
         """The field that gives the KV capacity; None when it is derived."""
         fields = ("ctx_size", "kv_unified_per_slot")
-        return next((field for field in fields if self.gives(field)), None)
+        return next((field for field in fields if getattr(self, field) is not None), None)
 
     def _share(self, tokens: int) -> int:
         return tokens if self.kv_unified else tokens // self.slots

@@ -1,0 +1,1 @@
+"""Pools of desktop servers: llama-swap and Ollama, which start several models beside each other."""
