@@ -101,7 +101,7 @@ class ArrivalQueue:
         self._due = [
             (item.arrival_s, item.number or 0, item) for item in items if item.arrival_s is not None
         ]
-        self._arrivals_s = iter(sorted({arrival_s for arrival_s, _, _ in self._due}))
+        self._arrivals_s = iter(sorted(arrival_s for arrival_s, _, _ in self._due))
         heapify(self._due)
         self._await_arrival()
 
