@@ -1,7 +1,8 @@
 """The reference of the manual, generated when it is built.
 
 ``<!-- generate: NAME ARGUMENTS -->`` in a page is replaced by what the function below says that
-is registered under NAME. What podsim is made of is looked up by path in ``_sim``, and nowhere else.
+is registered under NAME. What podsim is made of is looked up
+by ``_sim``, and nowhere else.
 """
 
 import inspect
@@ -12,6 +13,9 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import click
+from click.testing import CliRunner
 
 ROOT = Path(__file__).parents[1]
 GENERATED = re.compile(r"<!-- generate: ([\w-]+) ?(.*?) -->")
@@ -99,7 +103,7 @@ def _title(name: str) -> str:
 
 def _block(name: str) -> Iterator[str]:
     block = BLOCKS[name]
-    yield f"### {_title(name)} {{#{name}}}"
+    yield f"## {_title(name)} {{#{name}}}"
     yield ""
     yield re.sub(r"\n(?!\n)", "\n", block.get("description", "")).replace("``", "`")
     yield ""
@@ -195,54 +199,34 @@ def _cell(text: str) -> str:
 @generator
 def command_line() -> Iterator[str]:
     """Every verb with its arguments and options."""
-    import click
+    root = click.Context(_sim("cli:main"), info_name="podsim")
+    yield from _commands_below(root, 2)
 
-    main = _sim("cli:main")
-    root = click.Context(main, info_name="podsim")
 
-    def told(command: Any, context: Any, level: int) -> Iterator[str]:
-        usage = " ".join(command.collect_usage_pieces(context))
-        yield f"{'#' * level} {context.command_path}"
-        yield ""
-        yield f"```text\n{context.command_path} {usage}\n```"
-        yield ""
-        yield inspect.cleandoc(command.help or "").replace("\b", "")
-        yield ""
+def _commands_below(context: click.Context, level: int) -> Iterator[str]:
+    group = context.command
+    if not isinstance(group, click.Group):
+        return
+    for name in group.list_commands(context):
+        command: Any = group.get_command(context, name)
+        inner = click.Context(command, info_name=name, parent=context)
+        usage = " ".join([inner.command_path, *command.collect_usage_pieces(inner)])
+        text = inspect.cleandoc(command.help or "").replace("\b", "")
+        yield f"{'#' * level} {inner.command_path}\n\n```text\n{usage}\n```\n\n{text}\n"
         options = [each for each in command.params if isinstance(each, click.Option)]
         if options:
             yield "| option | meaning |"
             yield "|---|---|"
         for option in options:
-            names, help_text = option.get_help_record(context) or ("", "")
-            yield f"| `{names}` | {_cell(help_text)} |"
+            names, meaning = option.get_help_record(inner) or ("", "")
+            yield f"| `{names}` | {_cell(meaning)} |"
         yield ""
-        if isinstance(command, click.Group):
-            for name in command.list_commands(context):
-                below = command.get_command(context, name)
-                inner = click.Context(below, info_name=name, parent=context)
-                yield from told(below, inner, level + 1)
-
-    for verb in main.list_commands(root):
-        command = main.get_command(root, verb)
-        yield from told(command, click.Context(command, info_name=verb, parent=root), 2)
-
-
-@generator
-def printed(*arguments: str) -> Iterator[str]:
-    """What ``podsim ARGUMENTS`` prints."""
-    from click.testing import CliRunner
-
-    ran = CliRunner().invoke(_sim("cli:main"), list(arguments))
-    if ran.exit_code:
-        raise SystemExit(f"podsim {' '.join(arguments)}: {ran.output}")
-    yield f"```text\n{ran.stdout.rstrip()}\n```"
+        yield from _commands_below(inner, level + 1)
 
 
 @generator
 def listed(what: str) -> Iterator[str]:
     """The entries of ``podsim list WHAT``: their names and what each is."""
-    from click.testing import CliRunner
-
     ran = CliRunner().invoke(_sim("cli:main"), ["list", what, "--json"])
     yield "| name | what it is |"
     yield "|---|---|"
@@ -287,9 +271,9 @@ def metrics() -> Iterator[str]:
         metric = rows[-1]
         names = [_name(row.key.removeprefix(f"{quantity}."), row.primary) for row in rows]
         key = f"`{quantity}`: {', '.join(names)}" if quantity != metric.key else names[0]
-        definition = (
-            metric.definition.split(" of ", 1)[-1] if key != names[0] else metric.definition
-        )
+        definition = metric.definition
+        if quantity != metric.key:
+            definition = definition.split(" of ", 1)[1]
         margin = f"{metric.margin:.0%}" + (f" or {metric.floor:g}" if metric.floor else "")
         better = DIRECTIONS[metric.better]
         yield f"| {key} | {metric.unit} | {better} | {margin} | {_cell(definition)} |"
@@ -298,7 +282,7 @@ def metrics() -> Iterator[str]:
 def _quantity(metric: Any) -> str:
     """What a mean or a percentile is of; the metric itself for other figures."""
     quantity, _, figure = metric.key.rpartition(".")
-    return quantity if re.fullmatch(r"mean|p\d+", figure) else metric.key
+    return str(quantity if re.fullmatch(r"mean|p\d+", figure) else metric.key)
 
 
 def _name(key: str, primary: bool) -> str:
@@ -325,13 +309,6 @@ def explain_parts() -> Iterator[str]:
     yield "|---|---|"
     for part in _sim("explain.kinds:PARTS"):
         yield f"| {part.label} | {_cell(part.meaning)} |"
-
-
-@generator
-def invariants() -> Iterator[str]:
-    """The laws that are checked on every result."""
-    for rule in _sim("invariants:INVARIANTS"):
-        yield f"| {rule.id} | {_cell(rule.statement)} |"
 
 
 @generator

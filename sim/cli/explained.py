@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sim.cli.layout import aligned, side_by_side, wrapped
+from sim.core.text import aligned, side_by_side, wrapped
 from sim.explain.kinds import BEFORE, BESIDE, PARTS, QUEUE
 from sim.explain.request_report import Document, total
 

@@ -60,8 +60,8 @@ def interruptible() -> Iterator[None]:
         raise KeyboardInterrupt from error
     finally:
         sys.unraisablehook = before
-        for number in obeyed:
-            signal.signal(number, handlers[number] if raised_s is None else interrupt)
+        for number in obeyed:  # Python takes its own handlers away before its end
+            signal.signal(number, handlers[number] if raised_s is None else signal.SIG_IGN)
 
 
 def _end_at_once() -> None:

@@ -19,8 +19,7 @@ from sim.core.rng import Streams
 from sim.router.ingress import CheckedIngress, Ingress
 from sim.router.signals import Poller
 from sim.router.views import HasGauges
-from sim.scenario.matching import backends_of
-from sim.scenario.reach import direct_backend, models_served
+from sim.scenario.reachability import backends_of, direct_backend, models_served
 from sim.scenario.schema import Scenario
 
 WATCH_S = 3600.0

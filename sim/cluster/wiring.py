@@ -24,7 +24,7 @@ from sim.router.upstream import Upstream
 from sim.router.views import Policy, PolicyContext
 from sim.scenario.events import PodLost
 from sim.scenario.pool import Pool
-from sim.scenario.reach import direct_backend, engines_of, reachable
+from sim.scenario.reachability import direct_backend, engines_of, reachable
 from sim.scenario.schema import Scenario
 
 PROXY_NAME = "proxy-0"

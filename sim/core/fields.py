@@ -6,9 +6,9 @@ needs a unit; a bare number is seconds, bytes, bytes per second or
 tokens.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -22,24 +22,20 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from sim.core.rules import Problem, Unusable, broken
+from sim.core.rules import Problem, broken
 from sim.core.units import (
     COUNT_UNITS,
     DURATION_UNITS_S,
     RATE_UNITS_BYTES_PER_S,
     SIZE_UNITS_BYTES,
-    parse_count,
     parse_duration_s,
-    parse_rate_bytes_per_s,
-    parse_size_bytes,
+    parse_with_unit,
 )
 
 MAX_DURATION_S: Final = 366 * 86400.0
 MAX_TOKENS: Final = 10**12
 MAX_BYTES: Final = 2.0**50
 MAX_BYTES_PER_S: Final = 1e15
-SALVAGED: Final = "salvaged"
-"""Stands among the fields of a model with faults; see ``sim.scenario.salvage``."""
 STARVED: Final = "no request could ever be served"
 
 
@@ -60,37 +56,21 @@ class Model(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
-        if SALVAGED not in self.__dict__:  # else what it breaks is told already
-            refuse(broken(self))
+    def _check_rules(self) -> Self:
+        refuse(broken(self))
         return self
-
-    def gives(self, *names: str) -> bool:
-        """Whether each of the fields ``names`` has a value, be it a wrong one."""
-        values = self.__dict__
-        for name in names:
-            if values.get(name, SALVAGED) is None:
-                return False
-        for name in names:
-            if name not in values and name not in self.model_fields_set:
-                raise Unusable
-        return True
-
-    if not TYPE_CHECKING:  # it would hide attributes that are not there from mypy
-
-        def __getattr__(self, name: str) -> Any:
-            if name in type(self).model_fields:  # of a model with faults
-                raise Unusable
-            return super().__getattr__(name)
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """A way to write numbers: the units, and the function that reads them."""
+    """A way to write numbers: the units, and a compound form of several."""
 
-    parse: Callable[[str], float]
     units: Mapping[str, float]
     compound: str = ""  # a further way to write it, as a regular expression
+
+    def parse(self, text: str) -> float:
+        """Read ``text``; raises ``ValueError`` or ``OverflowError`` when it is no such number."""
+        return parse_duration_s(text) if self.compound else parse_with_unit(text, self.units)
 
     @property
     def pattern(self) -> str:
@@ -108,12 +88,10 @@ class Scale:
         return str(number) if isinstance(number, int) else f"{number:g}"
 
 
-DURATION: Final = Scale(
-    parse_duration_s, DURATION_UNITS_S, r"(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?"
-)
-SIZE: Final = Scale(parse_size_bytes, SIZE_UNITS_BYTES)
-RATE: Final = Scale(parse_rate_bytes_per_s, RATE_UNITS_BYTES_PER_S)
-COUNT: Final = Scale(parse_count, COUNT_UNITS)
+DURATION: Final = Scale(DURATION_UNITS_S, r"(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?")
+SIZE: Final = Scale(SIZE_UNITS_BYTES)
+RATE: Final = Scale(RATE_UNITS_BYTES_PER_S)
+COUNT: Final = Scale(COUNT_UNITS)
 
 
 @dataclass(frozen=True)

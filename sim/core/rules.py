@@ -1,11 +1,8 @@
-"""Rules: what the values of one model must agree on, each checked and told for itself.
+"""Rules of a model: what its values must agree on, beyond the type of each.
 
-A value with a fault of its own cannot be held against others, and what does
-not depend on it can. So a model with faults is kept with what is right of it
-(``sim.scenario.salvage``), and whoever asks it for the rest stops there
-(``Unusable``): what was found until then is told, what would follow from the
-fault is not. Rules therefore read no more than they need, and say at once what
-they have found.
+A rule is a method that yields what is wrong. Pydantic calls the rules once every
+field is valid, and all of them, so that what several have found is reported
+together.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,22 +14,8 @@ from sim.core.errors import Fault, ScenarioError
 Problem: TypeAlias = tuple[str, str]
 """The key at fault, camelCase (``rows.3.think`` below it, "" for all), and what is wrong."""
 
-Found = TypeVar("Found")
+Name = TypeVar("Name")
 Check = TypeVar("Check", bound=Callable[[Any], Iterator[Problem]])
-
-
-class Unusable(Exception):  # noqa: N818 - no failure: the fault behind it is told
-    """What was asked for has a fault, or does not follow from what has one."""
-
-
-class Hole:
-    """Stands in a list or a mapping for an entry of which nothing can be used."""
-
-    def _refuse(self, *_: object) -> Any:
-        raise Unusable
-
-    __bool__ = __eq__ = __float__ = __ge__ = __getattr__ = __getitem__ = __gt__ = _refuse
-    __hash__ = __int__ = __iter__ = __le__ = __len__ = __lt__ = __ne__ = __str__ = _refuse
 
 
 def rule(check: Check) -> Check:
@@ -42,43 +25,25 @@ def rule(check: Check) -> Check:
 
 
 def broken(model: Any) -> list[Problem]:
-    """The problems of the rules of ``model``, those of its base classes first."""
-    problems: list[Problem] = []
-    for check in _rules(model.__class__):
-        problems.extend(known(check(model)))
-    return problems
-
-
-def known(found: Iterable[Found]) -> Iterator[Found]:
-    """What is ``found`` until something unusable is asked for."""
-    try:
-        yield from found
-    except Unusable:
-        return
+    """Return the problems of the rules of ``model``, those of its base classes first."""
+    return [problem for check in _rules(model.__class__) for problem in check(model)]
 
 
 def faults_of(*checks: Callable[[], object]) -> list[Fault]:
-    """What ``checks``, which raise ``ScenarioError``, find wrong, each fault once."""
+    """Call ``checks``, which may raise ``ScenarioError``, and return each of their faults once."""
     faults: list[Fault] = []
     for check in checks:
         try:
             check()
         except ScenarioError as error:
             faults += error.faults
-        except Unusable:
-            continue
     return list(dict.fromkeys(faults))
 
 
-def usable(entries: Iterable[Found]) -> Iterator[Found]:
-    """The ``entries`` that are no holes."""
-    return (entry for entry in entries if not isinstance(entry, Hole))
-
-
-def repeated(names: Iterable[Found]) -> Iterator[Found]:
-    """The ``names`` that stand there more than once, each once."""
-    seen: dict[Found, int] = {}
-    for name in usable(names):
+def repeated(names: Iterable[Name]) -> Iterator[Name]:
+    """Yield each of the ``names`` that occurs more than once, once."""
+    seen: dict[Name, int] = {}
+    for name in names:
         seen[name] = seen.get(name, 0) + 1
         if seen[name] == 2:
             yield name

@@ -1,6 +1,7 @@
 """Numbers with units as people write them: ``250ms``, ``64KiB``, ``6GB/s``, ``3.9M``."""
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
@@ -33,7 +34,7 @@ _NUMBER = re.compile(
 _DURATION_PARTS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
 
-def parse_with_unit(text: str, units: dict[str, float] | dict[str, int]) -> float:
+def parse_with_unit(text: str, units: Mapping[str, float]) -> float:
     """Read ``text`` as a number that is followed by one of ``units``.
 
     Raises ``ValueError`` when it is anything else, a number without a unit included.
@@ -55,18 +56,3 @@ def parse_duration_s(text: str) -> float:
         hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return hours * 3600.0 + minutes * 60.0 + seconds
     return parse_with_unit(text, DURATION_UNITS_S)
-
-
-def parse_size_bytes(text: str) -> float:
-    """Bytes of ``64KiB`` or ``180GB``."""
-    return parse_with_unit(text, SIZE_UNITS_BYTES)
-
-
-def parse_rate_bytes_per_s(text: str) -> float:
-    """Bytes per second of ``6GB/s``."""
-    return parse_with_unit(text, RATE_UNITS_BYTES_PER_S)
-
-
-def parse_count(text: str) -> float:
-    """The number that ``75k`` or ``3.9M`` stands for."""
-    return parse_with_unit(text, COUNT_UNITS)

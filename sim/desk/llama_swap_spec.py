@@ -25,7 +25,7 @@ from sim.core.fields import (
     Text,
     whole,
 )
-from sim.core.rules import Problem, Unusable, known, rule, usable
+from sim.core.rules import Problem, rule
 from sim.hardware.loading import Member, SwapTimes
 from sim.scenario.pool import Pool, Priority, never_loaded, strangers
 
@@ -283,7 +283,7 @@ class LlamaSwapPool(Pool):
             for name, member in self.members.items()
         }
 
-    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+    def warnings(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
         """Loads that the health check ends, unloads that are cut off, limits that do not count."""
         limit_s, kill_s, found = self.health_check_timeout, self.unload_timeout, []
         for name, its in times.items():
@@ -297,7 +297,7 @@ class LlamaSwapPool(Pool):
                 message = f"{kill_s:g} s is shorter than {name}'s unload of {its.unload_s:.4g} s"
                 found.append(("unloadTimeout", f"{message}: it is killed"))
         return [
-            *super().doubts(times),
+            *super().warnings(times),
             *(Fault("pool", 0, 0, path, message) for path, message in found),
         ]
 
@@ -314,9 +314,7 @@ class LlamaSwapPool(Pool):
         one where they are: so does llama-swap.
         """
         if self.matrix is not None:
-            together, problems = self.matrix.together(self.members)
-            if problems:
-                raise Unusable
+            together, _ = self.matrix.together(self.members)
             return partial(evicted, together=together, costs=self.matrix.costs())
         groups = self.group_of
 
@@ -363,7 +361,9 @@ class LlamaSwapPool(Pool):
 
     @rule
     def _begins_with_some_that_go_together(self) -> Iterator[Problem]:
-        if any(name not in self.members for name in self.initial):
+        if any(name not in self.members for name in self.initial) or [
+            *self._has_a_matrix_of_its_members()
+        ]:
             return
         evicts, initial = self.evicts(), tuple(dict.fromkeys(self.initial))
         for name in initial:
@@ -375,11 +375,7 @@ class LlamaSwapPool(Pool):
                 return
 
     def _grouped(self) -> Iterator[tuple[str, str]]:
-        """Each group with each of its members, as far as they can be read."""
+        """Each group with each of its members."""
         for name, group in self.groups.items():
-            for member in known(_members(group)):
+            for member in group.members:
                 yield name, member
-
-
-def _members(group: Group) -> Iterator[str]:
-    yield from usable(group.members)

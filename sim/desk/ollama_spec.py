@@ -16,7 +16,7 @@ from sim.core.fields import (
     PositiveTokens,
     whole,
 )
-from sim.core.rules import Problem, known, rule
+from sim.core.rules import Problem, rule
 from sim.hardware.engine import Engine
 from sim.hardware.gpu import gib
 from sim.hardware.loading import Member
@@ -132,11 +132,9 @@ class OllamaPool(Pool):
     def resident_bytes(self, engines: Mapping[str, Engine]) -> dict[str, float]:
         """What each member takes: as given, or as its engine says."""
         taken: dict[str, float] = {}
-        faults = [
-            fault for name in self.members for fault in known(self._alone(name, engines, taken))
-        ]
+        faults = [fault for name in self.members for fault in self._alone(name, engines, taken)]
         if not faults:
-            faults.extend(known(self._together(taken)))
+            faults.extend(self._together(taken))
         if faults:
             raise ScenarioError(faults)
         return taken

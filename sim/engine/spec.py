@@ -128,14 +128,13 @@ class Vllm(Engine):
 
     @rule
     def _has_a_known_size(self) -> Iterator[Problem]:
-        if not self.gives("kv_blocks") and not self.gives("gpu", "model"):
+        if self.kv_blocks is None and (self.gpu is None or self.model is None):
             yield "", "the KV capacity is unknown: give kvBlocks, or both gpu and model"
 
     @rule
     def _knows_its_share_of_experts(self) -> Iterator[Problem]:
-        if self.gives("kv_blocks") or self.gives("weights") or not self.gives("gpu", "model"):
-            return
-        if self._shares_experts:
+        known = self.kv_blocks is not None or self.weights is not None
+        if not known and self._shares_experts and self.gpu is not None and self.model is not None:
             message = (
                 "the KV capacity is unknown: a rank holds its share of the experts only; give "
                 "kvBlocks, or weights: the bytes on one rank"
@@ -213,7 +212,7 @@ class Vllm(Engine):
         """Tokens of KV that one pod holds, in whole blocks; see ``kv_blocks``."""
         return kv_blocks(self) * self.block_size
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """A maxModelLen of which not one sequence fits: vLLM ends at its start then.
 
         ``check_enough_kv_cache_memory`` of vllm/v1/core/kv_cache_utils.py, which

@@ -38,7 +38,7 @@ OnTick = Callable[[int, float], None]
 
 
 def no_tick(*_: Any) -> None:
-    """Report progress to nobody."""
+    """Ignore progress."""
 
 
 class Executor(Protocol):

@@ -52,6 +52,18 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
+def _table_of_all(table: str) -> property:
+    def stacked(runs: "Runs") -> "pd.DataFrame":
+        frame = runs._stacked(table)
+        rows = [getattr(run.tables, table).num_rows for run in runs.runs]
+        frame.insert(0, "variant", np.repeat([run.variant for run in runs.runs], rows))
+        frame.insert(1, "seed", np.repeat([run.seed for run in runs.runs], rows))
+        return frame
+
+    stacked.__doc__ = f"The {table} tables of all runs, each row with its variant and seed."
+    return property(stacked)
+
+
 @dataclass(frozen=True, repr=False)
 class Runs:
     """The results of a scenario: every variant under every seed, variants in file order.
@@ -81,37 +93,11 @@ class Runs:
         """The requests tables of all runs, one below the other."""
         return self._stacked("requests")
 
-    @property
-    def placements(self) -> "pd.DataFrame":
-        """The placements tables of all runs, each row with its variant and seed."""
-        return self._told_apart("placements")
-
-    @property
-    def pods(self) -> "pd.DataFrame":
-        """The pods tables of all runs, each row with its variant and seed."""
-        return self._told_apart("pods")
-
-    @property
-    def failed_attempts(self) -> "pd.DataFrame":
-        """The failed_attempts tables of all runs, each row with its variant and seed."""
-        return self._told_apart("failed_attempts")
-
-    @property
-    def retries(self) -> "pd.DataFrame":
-        """The retries tables of all runs, each row with its variant and seed."""
-        return self._told_apart("retries")
-
-    @property
-    def pools(self) -> "pd.DataFrame":
-        """The pools tables of all runs, each row with its variant and seed."""
-        return self._told_apart("pools")
-
-    def _told_apart(self, table: str) -> "pd.DataFrame":
-        frame = self._stacked(table)
-        rows = [getattr(run.tables, table).num_rows for run in self.runs]
-        frame.insert(0, "variant", np.repeat([run.variant for run in self.runs], rows))
-        frame.insert(1, "seed", np.repeat([run.seed for run in self.runs], rows))
-        return frame
+    placements = _table_of_all("placements")
+    pods = _table_of_all("pods")
+    failed_attempts = _table_of_all("failed_attempts")
+    retries = _table_of_all("retries")
+    pools = _table_of_all("pools")
 
     def _stacked(self, table: str) -> "pd.DataFrame":
         tables = [getattr(run.tables, table) for run in self.runs]
@@ -139,7 +125,7 @@ def run_set(
     to the same. Without ``keep_tables`` the results come back with empty tables.
     ``timeline`` is the file for the timeline of ``excerpt``, see
     ``sim.timeline.timeline``; it is refused before anything runs. ``provenance``
-    is kept with every stored run.
+    is stored with every run.
     """
     chosen = scenarios.seeds if seeds is None else seeds
     with ExitStack() as stack:
@@ -262,8 +248,8 @@ class RunTask:
         named = (result.facts.scenario, result.variant, f"seed {result.seed}")
         where = " ".join(filter(None, named))
         if violations := check_all(result) if self.check else check_cheap(result):
-            told = "\n".join(f"{where}: {text}" for text in violations)
-            raise InvariantError(told + suspects(foreign))
+            lines = "\n".join(f"{where}: {text}" for text in violations)
+            raise InvariantError(lines + suspects(foreign))
         if self.check and foreign:
             again = run_one(self.scenario, self.seed, self.scenarios.directory)
             if again.digest != result.digest:

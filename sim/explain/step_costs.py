@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sim.core.ports import StepReport
 from sim.engine.llamacpp.spec import LlamaCpp
 from sim.engine.spec import Vllm
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.engine import Engine
 from sim.hardware.step_times import step_time
 
@@ -22,7 +22,7 @@ class StepCosts:
     ranks step together; ``ahead``: it plans a step before the one before it ends.
     """
 
-    steptime: StepTime
+    steptime: StepCost
     places: int
     tokens: int
     least_tokens: int = 1
@@ -34,7 +34,7 @@ def step_costs(engine: Engine) -> StepCosts | None:
     """Return the costs of one engine of a scenario; None for a kind that podsim does not bring."""
     if isinstance(engine, Vllm):
         return StepCosts(
-            StepTime(step_time(engine)),
+            StepCost(step_time(engine)),
             min(engine.max_num_seqs, engine.max_num_batched_tokens),
             engine.max_num_batched_tokens,
             engine.block_size if engine.prefix_retention == "prompt-tail" else 1,
@@ -42,7 +42,7 @@ def step_costs(engine: Engine) -> StepCosts | None:
             engine.async_scheduling,
         )
     if isinstance(engine, LlamaCpp):
-        steptime = StepTime(step_time(engine), pass_tokens=engine.ubatch_size)
+        steptime = StepCost(step_time(engine), pass_tokens=engine.ubatch_size)
         return StepCosts(steptime, engine.slots, engine.batch_size)
     return None
 

@@ -30,8 +30,8 @@ from sim.results.unfinished import check_writable, write_file
 from sim.scenario.hashing import without_defaults
 from sim.scenario.load import load
 from sim.scenario.schema import Scenario
-from sim.workload.client import ClientSpec
-from sim.workload.trace_file import MAGIC, VERSION, WORKLOADS
+from sim.workload.clients import ClientSpec
+from sim.workload.trace import MAGIC, VERSION, WORKLOADS
 
 GZIP: Final = ".gz"
 SCENARIO: Final = ".yaml"
@@ -311,7 +311,7 @@ def _scenario_text(run: StoredRun, scenario: Scenario, trace: str, arrivals: Arr
 def _workload(spec: ClientSpec, trace: str, name: str | None) -> Row:
     """Return the clients of a workload, sending what the trace says."""
     keys = {field.alias for field in ClientSpec.model_fields.values()}
-    agents = spec.agents_total  # type: ignore[attr-defined]
+    agents = spec.agents_total
     return {
         "kind": "trace",
         "file": trace,

@@ -13,17 +13,15 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from sim.core.document import parse, placed
 from sim.core.errors import Fault, ScenarioError
 from sim.core.fields import Model
-from sim.core.rules import Unusable, known
+from sim.core.messages import findings
 from sim.core.suggest import suggestion
 from sim.core.textfile import decode
 from sim.hardware.architecture import Architecture
 from sim.hardware.engine import MAX_TENSOR_PARALLEL, Engine
 from sim.hardware.gpu import GIB, Gpu, WeightDtype, gib, weight_format
-from sim.scenario.nodes import entries, plain, text_of
-from sim.scenario.translate import translate
-from sim.scenario.yamltext import parse
 
 NEAR_MEMORY: Final = 0.1
 """Labels of cards and what their drivers report differ by up to so much: an L4 of 24 GB, 22.05."""
@@ -158,13 +156,15 @@ class Catalogue(Mapping[str, Entry], Generic[Entry]):
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self._read:
-            node = entries(parse(self._texts[name], self._file))[name]
-            if (same := text_of(node)) is not None:
-                return self[same]
+            root = parse(self._texts[name], self._file)
+            written = root[name]
+            if isinstance(written, str):
+                return self[written]
             try:
-                found = self._entry.model_validate(plain(node), by_alias=True, by_name=False)
+                found = self._entry.model_validate(written, by_alias=True, by_name=False)
             except ValidationError as error:
-                raise ScenarioError(translate(error, self._entry, node, (name,))) from None
+                wrong = findings(error, self._entry, written)
+                raise ScenarioError([placed(each.below((name,)), root) for each in wrong]) from None
             self._read[name] = found
         return self._read[name]
 
@@ -227,15 +227,14 @@ def check_names(engine: Engine, unless: str | None = None) -> None:
     Where the field ``unless`` is given, the model may have any name: its size is
     not needed. One that is known must split over the GPUs in any case.
     """
-    unknown_model = _unknown_model(engine, unless)
-    faults = [*known(_unsplit(engine)), *known(_unknown_gpu(engine)), *known(unknown_model)]
+    faults = [*_unsplit(engine), *_unknown_gpu(engine), *_unknown_model(engine, unless)]
     if faults:
         raise ScenarioError(faults)
 
 
 def unknown_names(engine: Engine) -> list[Fault]:
     """The faults of gpu and model where something is to be derived from both; or none."""
-    return [*known(_unknown_gpu(engine)), *known(_unknown_model(engine))]
+    return [*_unknown_gpu(engine), *_unknown_model(engine)]
 
 
 def _unknown_gpu(engine: Engine) -> Iterator[Fault]:
@@ -245,9 +244,9 @@ def _unknown_gpu(engine: Engine) -> Iterator[Fault]:
 
 
 def _unknown_model(engine: Engine, unless: str | None = None) -> Iterator[Fault]:
-    if unless is not None and engine.gives(unless):
+    if unless is not None and getattr(engine, unless) is not None:
         return
-    name = engine.model if engine.gives("gpu", "model") else None
+    name = engine.model if engine.gpu is not None and engine.model is not None else None
     if isinstance(name, str) and model(name) is None:
         yield Fault("engine", 0, 0, "model", unknown_model(name))
 
@@ -267,8 +266,8 @@ def kv_tokens(engine: Engine) -> float:
     """
     check_names(engine)
     sheet, dimensions = gpu(engine.gpu), model(engine.model)
-    if sheet is None or dimensions is None:
-        raise Unusable
+    assert sheet is not None
+    assert dimensions is not None
     usable = engine.gpu_memory_utilization * engine.tensor_parallel * sheet.memory
     free = usable - weights_bytes(engine) - engine.tensor_parallel * engine.workspace
     return free / dimensions.kv_bytes_per_token(engine.kv_cache_dtype, engine.tensor_parallel)

@@ -207,7 +207,7 @@ class Engine(Model):
 
     @rule
     def _takes_a_known_time(self) -> Iterator[Problem]:
-        if not self.gives("step_time") and not self.gives("gpu", "model"):
+        if self.step_time is None and (self.gpu is None or self.model is None):
             yield "", "the step time is unknown: give stepTime, or both gpu and model"
 
     @property
@@ -242,7 +242,7 @@ class Engine(Model):
         """Bytes of KV per token where the engine says it, not the catalogue for its model."""
         return None
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """What is possible and hardly meant; the path of each is a key of the engine.
 
         Asked for only when ``kv_tokens`` is known.

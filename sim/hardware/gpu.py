@@ -139,11 +139,6 @@ class Gpu(Model):
             yield "teraflops", "must have bf16: attention is computed so, whatever the weights are"
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it has no faults that hide a step time."""
-        return self.gives("memory", "bandwidth") and "bf16" in self.teraflops
-
-    @property
     def max_num_batched_tokens(self) -> int:
         """vLLM 0.33's default for its API server (engine/arg_utils.py)."""
         if self.small_defaults or self.memory < 70 * GIB:

@@ -32,7 +32,7 @@ from sim.core.fields import (
     Probability,
     Quantity,
 )
-from sim.core.rules import Problem, Unusable, known, rule
+from sim.core.rules import Problem, rule
 from sim.hardware import catalog
 from sim.hardware.engine import Engine
 
@@ -162,13 +162,13 @@ class Swap(Model):
     @rule
     def _of_one_method(self) -> Iterator[Problem]:
         for key in self.constants.foreign_keys:
-            if key in self.model_fields_set and self.gives(key):
+            if key in self.model_fields_set and getattr(self, key) is not None:
                 yield to_camel(key), f"means nothing to method {self.method}"
 
     @rule
     def _compiles_in_one_time(self) -> Iterator[Problem]:
         foreign = "compile" in self.constants.foreign_keys
-        if not foreign and self.gives("compile", "compile_cache"):
+        if not foreign and self.compile is not None and self.compile_cache is not None:
             yield "compileCache", "means nothing where compile gives the time itself"
 
     @property
@@ -213,8 +213,8 @@ class Member(Model):
 
     @rule
     def _known_in_one_way(self) -> Iterator[Problem]:
-        if self.gives("load") == self.gives("swap"):
-            found = "both" if self.gives("load") else "neither"
+        if (self.load is None) == (self.swap is None):
+            found = "both" if self.load is not None else "neither"
             yield "", f"give load (a time such as 30s) or swap (to compute it); got {found}"
 
 
@@ -280,13 +280,12 @@ def swap_times(member: Member, engine: Engine) -> SwapTimes:
     The path of a fault is the key of the member.
     """
     if member.swap is None:
-        if member.load is None:
-            raise Unusable
+        assert member.load is not None
         return SwapTimes(member.unload or 0.0, member.load)
     swap = member.swap
-    found = (_foreign_engine(swap, engine), _unknown_bytes(engine), _unknown_link(swap, engine))
-    if faults := [fault for each in found for fault in known(each)]:
-        raise ScenarioError(faults)
+    faults = (*_foreign_engine(swap, engine), *_unknown_bytes(engine), *_unknown_link(swap, engine))
+    if faults:
+        raise ScenarioError([*faults])
     weights, constants = catalog.weights_bytes(engine), swap.constants
     copying = _copying(swap, engine)
     unload_s = constants.unload_s + (weights / copying if constants.copies_back else 0.0)

@@ -7,7 +7,7 @@ touches are counted, not fitted. The all-reduces of decoding sequences are
 counted too; without them wide batches on many GPUs would be too fast.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
@@ -17,7 +17,6 @@ from pydantic import Field
 
 from sim.core.errors import Fault, ScenarioError
 from sim.core.fields import DottedName, Model, Text
-from sim.core.rules import Unusable, known
 from sim.core.suggest import suggestion
 from sim.hardware import catalog
 from sim.hardware.architecture import Architecture
@@ -275,8 +274,8 @@ def _derived(engine: Engine) -> StepTime:
     if faults := unknown_names(engine):
         raise ScenarioError(faults)
     model, gpu = catalog.model(engine.model), catalog.gpu(engine.gpu)
-    if gpu is None or model is None or not gpu.is_whole:
-        raise Unusable
+    assert gpu is not None
+    assert model is not None
     dtype = engine.weight_dtype or model.weight_dtype
     machine = Machine(gpu, engine.tensor_parallel, dtype, engine.kv_cache_dtype)
     try:
@@ -292,21 +291,18 @@ def _derived(engine: Engine) -> StepTime:
 
 def _contradictions(engine: Engine, name: str, preset: Preset) -> list[Fault]:
     """What the engine says otherwise than its preset; generations of one size are one model."""
-    settings: list[tuple[str, Callable[[Engine], Any], Any]] = [
-        ("model", lambda each: _model(each, preset), preset.model),
-        ("gpu", lambda each: _gpu(each, preset), preset.gpu),
-        ("tensorParallel", lambda each: each.tensor_parallel, preset.tensor_parallel),
-        ("weightDtype", weight_dtype, preset.weight_dtype),
-        ("kvCacheDtype", lambda each: each.kv_cache_dtype, preset.kv_cache_dtype),
+    settings: list[tuple[str, Any, Any]] = [
+        ("model", _model(engine, preset), preset.model),
+        ("gpu", _gpu(engine, preset), preset.gpu),
+        ("tensorParallel", engine.tensor_parallel, preset.tensor_parallel),
+        ("weightDtype", weight_dtype(engine), preset.weight_dtype),
+        ("kvCacheDtype", engine.kv_cache_dtype, preset.kv_cache_dtype),
     ]
-
-    def contradiction(key: str, read: Callable[[Engine], Any], wanted: Any) -> Iterator[Fault]:
-        found = read(engine)
-        if found not in (None, wanted):
-            message = f"must be {wanted}, as in preset {name}; got {found}"
-            yield Fault("engine", 0, 0, key, message)
-
-    return [fault for setting in settings for fault in known(contradiction(*setting))]
+    return [
+        Fault("engine", 0, 0, key, f"must be {wanted}, as in preset {name}; got {found}")
+        for key, found, wanted in settings
+        if found not in (None, wanted)
+    ]
 
 
 def _model(engine: Engine, preset: Preset) -> str | None:

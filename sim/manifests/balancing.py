@@ -69,7 +69,7 @@ def translate(backend: Fields, default: Fields | None, ring: bool) -> Placement 
         if affinity is None:
             return Placement("balancing", {"mode": ROUND_ROBIN}, where)
         block.leave(AFFINITY)
-        affinity.leave(*affinity.node.values)
+        affinity.leave(*affinity.node)
         message = "SessionAffinityIgnored: needs mode LoadAware; plain round robin serves"
         block.note(NoteKind.WARNING, AFFINITY, message)
         why = f"{where}; SessionAffinityIgnored: it needs LoadAware"

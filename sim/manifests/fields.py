@@ -8,13 +8,12 @@ neither table is listed as unknown, one by one.
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from sim.core.document import Path, Place, PlacedList, PlacedMap
 from sim.core.fields import MAX_NAME, NAME_PATTERN, PATTERNS_IN_WORDS, describe
 from sim.core.suggest import nearest, suggestion
 from sim.manifests.writing import ImportNotes, NoteKind
-from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, is_null, plain
-from sim.scenario.nodes import Sequence as SequenceNode
 
 EFFECTS: Final[AnyMapping[str, str]] = {
     "autoscaling": "the number of pods is fixed",
@@ -194,7 +193,7 @@ class Fields:
     ``null``, or wrong; what is wrong is a fault of its place.
     """
 
-    def __init__(self, node: Mapping, path: Path, notes: ImportNotes) -> None:
+    def __init__(self, node: PlacedMap, path: Path, notes: ImportNotes) -> None:
         self.node = node
         self.path = path
         self.notes = notes
@@ -202,7 +201,7 @@ class Fields:
         self._below: dict[Path, Fields] = {}
 
     def __contains__(self, key: str) -> bool:
-        return not is_null(self.node.values.get(key))
+        return self.node.get(key) is not None
 
     @property
     def place(self) -> Place:
@@ -211,7 +210,7 @@ class Fields:
 
     def place_of(self, key: str) -> Place:
         """Where ``key`` is written; the mapping's place if it is not."""
-        return self.node.keys.get(key, self.node.place)
+        return self.node.keys_at.get(key, self.node.place)
 
     def origin(self, key: str) -> str:
         """A key as comments name it: ``spec.vllmConfig.maxModelLen``."""
@@ -237,15 +236,15 @@ class Fields:
 
     def ignore_unread(self) -> None:
         """Note every key that nobody asked for, here and in the mappings that were asked for."""
-        absent = sorted(self._read - self.node.values.keys())
-        for key in self.node.values:
+        absent = sorted(self._read - self.node.keys())
+        for key in self.node:
             if key not in self._read:
                 self._leave_out(key, nearest(key, absent, TYPO))
         for below in self._below.values():
             below.ignore_unread()
 
     def _leave_out(self, key: str, near: str | None) -> None:
-        matters = field_matters(key, plain(self.node.values[key]))
+        matters = field_matters(key, self.node[key])
         if matters is False:
             self._read.add(key)
             if key in self:
@@ -335,13 +334,13 @@ class Fields:
     def placed_texts(self, key: str) -> list[tuple[str, Place]]:
         """A list of texts with the place of each; empty when missing."""
         found = []
-        for index, item in enumerate(self._items(key)):
-            if isinstance(item, Scalar) and item.value is not None:
-                value = item.value
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                found.append((text, item.place))
+        items = self._items(key)
+        for index, (value, place) in enumerate(items):
+            if value is None or isinstance(value, dict | tuple):
+                self._expected(value, place, (key, index), "text")
             else:
-                self._expected(item, (key, index), "text")
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                found.append((text, place))
         return found
 
     def labels(self, key: str) -> dict[str, str]:
@@ -349,55 +348,53 @@ class Fields:
         below = self.child(key)
         if below is None:
             return {}
-        pairs = [(name, below.text(name)) for name in below.node.values]
+        pairs = [(name, below.text(name)) for name in below.node]
         return {name: text for name, text in pairs if text is not None}
 
     def child(self, key: str) -> "Fields | None":
         """The mapping below ``key``."""
         self._read.add(key)
-        node = self.node.values.get(key)
-        if node is None or is_null(node):
-            return None
-        if not isinstance(node, Mapping):
-            self._expected(node, (key,), "a mapping")
+        node = self.node.get(key)
+        if node is not None and not isinstance(node, PlacedMap):
+            self._expected(node, self.node.values_at[key], (key,), "a mapping")
+        if not isinstance(node, PlacedMap):
             return None
         return self._enter(node, (key,))
 
     def children(self, key: str) -> Iterator["Fields"]:
         """The mappings of a list."""
-        for index, item in enumerate(self._items(key)):
-            if isinstance(item, Mapping):
+        for index, (item, place) in enumerate(self._items(key)):
+            if isinstance(item, PlacedMap):
                 yield self._enter(item, (key, index))
             else:
-                self._expected(item, (key, index), "a mapping")
+                self._expected(item, place, (key, index), "a mapping")
 
-    def _enter(self, node: Mapping, steps: Path) -> "Fields":
+    def _enter(self, node: PlacedMap, steps: Path) -> "Fields":
         # Entered twice, for two objects that refer to this one, it remembers what was read.
         if steps not in self._below:
             self._below[steps] = Fields(node, (*self.path, *steps), self.notes)
         return self._below[steps]
 
-    def _items(self, key: str) -> list[Node]:
+    def _items(self, key: str) -> list[tuple[Any, Place]]:
         self._read.add(key)
-        node = self.node.values.get(key)
-        if node is None or is_null(node):
-            return []
-        if isinstance(node, SequenceNode):
-            return node.items
-        self._expected(node, (key,), "a list")
+        node = self.node.get(key)
+        if isinstance(node, PlacedList):
+            return list(zip(node, node.values_at))
+        if node is not None:
+            self._expected(node, self.node.values_at[key], (key,), "a list")
         return []
 
     def _scalar(self, key: str, what: str) -> str | int | float | bool | None:
         self._read.add(key)
-        node = self.node.values.get(key)
-        if node is None or isinstance(node, Scalar):
-            return None if node is None else node.value
-        self._expected(node, (key,), what)
-        return None
+        value: str | int | float | bool | None = self.node.get(key)
+        if isinstance(value, dict | tuple):
+            self._expected(value, value.place, (key,), what)
+            return None
+        return value
 
-    def _expected(self, node: Node, steps: Path, what: str) -> None:
-        found = describe(plain(node))
-        self.notes.fault(node.place, (*self.path, *steps), f"must be {what}; got {found}")
+    def _expected(self, value: Any, place: Place, steps: Path, what: str) -> None:
+        message = f"must be {what}; got {describe(value)}"
+        self.notes.fault(place, (*self.path, *steps), message)
 
     def _wrong(self, key: str, what: str, value: object) -> None:
         self.fault(key, f"must be {what}; got {describe(value)}")

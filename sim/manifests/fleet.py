@@ -1,11 +1,11 @@
 """What the objects of an import are to each other: who serves behind which name, and where."""
 
+from sim.core.document import Place
 from sim.manifests import engines, hardware, router, service
 from sim.manifests.engines import Given, ImportedEngine, ImportedPool
 from sim.manifests.objects import MODEL, POOL, ROUTER, SERVICE, Object, Objects
 from sim.manifests.router import ImportedBackend, ImportedRouter, ImportedRule
 from sim.manifests.writing import NoteKind, scenario_name
-from sim.scenario.nodes import Place
 
 
 class ImportedFleet:

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from sim.core.document import Path, Place, PlacedList, PlacedMap, at, entries, parse_documents
 from sim.core.errors import ScenarioError
 from sim.core.suggest import nearest, suggestion
 from sim.manifests.fields import TYPO, Fields
 from sim.manifests.writing import ImportNotes, NoteKind
-from sim.scenario.nodes import Mapping, Node, Path, Place, Scalar, Sequence, at, plain, text_of
-from sim.scenario.yamltext import parse_documents
 
 GROUP: Final = "inference.llmkube.dev/"
 ROUTER, POOL, SERVICE, MODEL = "ModelRouter", "ModelPool", "InferenceService", "Model"
@@ -81,8 +80,9 @@ class Objects:
 
     def _stub(self, kind: str, name: str, referrer: Object) -> Object:
         place = referrer.place
-        says: dict[str, Node] = {REFERENCE[kind]: Scalar(name, place)}
-        spec = Fields(Mapping(says, {}, place), (f"{kind}/{name}", "spec"), self.notes)
+        says = PlacedMap(place)
+        says.put(REFERENCE[kind], name, place, place)
+        spec = Fields(says, (f"{kind}/{name}", "spec"), self.notes)
         found = Object(kind, name, referrer.namespace, place, spec)
         self.found[kind].append(found)
         if kind == SERVICE and self.find(MODEL, name, found) is None:
@@ -112,42 +112,46 @@ def read(manifests: Iterable[Manifest], notes: ImportNotes, assume: bool = False
             continue
         if not documents:
             notes.fault(Place(manifest.source), (), "the file has no objects")
-        for document in documents:
-            _take(document, objects)
+        for document, place in documents:
+            _take(document, place, objects)
     return objects
 
 
-def _take(document: Node, objects: Objects) -> None:
-    kind = text_of(at(document, "kind"))
-    if not isinstance(document, Mapping) or kind is None:
+def _take(document: Any, place: Place, objects: Objects) -> None:
+    kind = _text(document, "kind")
+    if not isinstance(document, PlacedMap) or kind is None:
         message = "not an object of Kubernetes: it has no kind"
-        envelope = document.values if isinstance(document, Mapping) else {}
-        if "apiVersion" not in envelope and "kind" not in envelope:  # a kustomization, a fragment
-            objects.notes.add(NoteKind.SKIPPED, document.place, (), message)
+        if not {"apiVersion", "kind"} & entries(document).keys():  # a kustomization, a fragment
+            objects.notes.add(NoteKind.SKIPPED, place, (), message)
         else:
-            objects.notes.fault(document.place, (), message)
+            objects.notes.fault(place, (), message)
         return
-    items = document.values.get("items")
-    if kind.endswith("List") and isinstance(items, Sequence):  # as kubectl get -o yaml prints
-        for item in items.items:
-            _take(item, objects)
+    items = document.get("items")
+    if kind.endswith("List") and isinstance(items, PlacedList):  # as kubectl get -o yaml prints
+        for item, item_at in zip(items, items.values_at):
+            _take(item, item_at, objects)
         return
-    name = text_of(at(document, "metadata", "name")) or ""
-    version = text_of(at(document, "apiVersion")) or ""
+    name = _text(document, "metadata", "name") or ""
+    version = _text(document, "apiVersion") or ""
     slip = nearest(kind, TRANSLATED, TYPO) is not None and kind not in TRANSLATED
     if not version.startswith(GROUP) or (kind not in TRANSLATED and not slip):
         message = f"{kind} {name}".rstrip() + " is no part of a scenario"
         objects.notes.add(NoteKind.SKIPPED, document.place, (), message)
     elif slip:
         hint = suggestion(kind, TRANSLATED)
-        objects.notes.fault(document.keys["kind"], ("kind",), f"unknown kind {kind!r}{hint}")
+        objects.notes.fault(document.keys_at["kind"], ("kind",), f"unknown kind {kind!r}{hint}")
     else:
         _add(kind, name, document, objects)
 
 
-def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
+def _text(document: Any, *path: str) -> str | None:
+    found = at(document, *path)
+    return found if isinstance(found, str) else None
+
+
+def _add(kind: str, name: str, document: PlacedMap, objects: Objects) -> None:
     notes, path = objects.notes, (f"{kind}/{name}",)
-    namespace = text_of(at(document, "metadata", "namespace")) or DEFAULT_NAMESPACE
+    namespace = _text(document, "metadata", "namespace") or DEFAULT_NAMESPACE
     if not name:
         where = (kind, "metadata", "name")
         if objects.assume:  # nothing refers to it, and kubectl apply refuses it
@@ -160,7 +164,7 @@ def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
         if (other.name, other.namespace) == (name, namespace):
             written = at(document, "spec")
             message = f"there are two {kind}s {name!r}; the first one is at {other.written_at}"
-            if written is not None and plain(written) == plain(other.spec.node):
+            if written is not None and written == other.spec.node:
                 message = f"{kind} {name}: the same as at {other.written_at}"
                 notes.add(NoteKind.SKIPPED, document.place, (), message)
             elif objects.assume:  # as kubectl apply leaves it
@@ -172,12 +176,12 @@ def _add(kind: str, name: str, document: Mapping, objects: Objects) -> None:
     objects.found[kind].append(found)
 
 
-def _spec(document: Mapping, path: Path, notes: ImportNotes) -> Fields:
+def _spec(document: PlacedMap, path: Path, notes: ImportNotes) -> Fields:
     whole = Fields(document, path, notes)
-    for key in document.values:
+    for key in document:
         if key not in ENVELOPE:
             whole.ignore(key, "no object of this group has it")
     spec = whole.child("spec")
     if spec is None and "spec" not in whole:
         notes.fault(document.place, (*path, "spec"), "is missing")
-    return spec or Fields(Mapping({}, {}, document.place), (*path, "spec"), notes)
+    return spec or Fields(PlacedMap(document.place), (*path, "spec"), notes)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from sim.core.document import Place
 from sim.hardware.gpu import weight_format
 from sim.manifests.writing import Plain
-from sim.scenario.nodes import Place
 
 MAX_SHORT: Final = 3
 """Letters of a flag with one hyphen, such as -kvu."""

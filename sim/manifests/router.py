@@ -135,8 +135,8 @@ class _Translation:
             self._external.add(name)
         elif external is not None:
             self._external.add(name)
-            external.leave(*external.node.values)
-            backend.leave(*backend.node.values)
+            external.leave(*external.node)
+            backend.leave(*backend.node)
             message = f"backend {name} is outside of the cluster; podsim does not model it"
             self._objects.notes.add(NoteKind.NOT_MODELLED, backend.place, backend.path, message)
         elif reference is not None:

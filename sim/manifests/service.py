@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
+from sim.core.document import Path, Place
 from sim.hardware import catalog
 from sim.hardware.gpu import weight_format
 from sim.manifests import fields, hardware, writing
@@ -23,7 +24,6 @@ from sim.manifests.options import (
     flags,
 )
 from sim.manifests.writing import NoteKind, Plain
-from sim.scenario.nodes import Path, Place
 
 LEAST_HYBRID_BUDGET: Final = 2048
 """Tokens of a step: vLLM's least default, above every block of a hybrid model."""
@@ -229,7 +229,7 @@ def _from_fields(spec: Fields, kind: str) -> Found:
     yield from _fields(spec, ("parallelSlots",), {"parallel": OPTIONS[kind]["max-num-seqs"]})
     config = spec.child("vllmConfig")
     if config is not None:
-        known = [key for key in config.node.values if flag_of(key) in OPTIONS[kind]]
+        known = [key for key in config.node if flag_of(key) in OPTIONS[kind]]
         known.sort(key=lambda key: "Custom" in key)  # it wins over its standard field
         yield from _fields(config, known, OPTIONS[kind])
         config.leave(*fields_of(OPTIONS[kind]))

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from string import ascii_lowercase, digits
 from typing import Final, NamedTuple
 
+from sim.core.document import Place, entries, parse, place_of
 from sim.core.errors import UserError
 from sim.core.suggest import suggestion
 from sim.hardware import catalog
@@ -32,9 +33,7 @@ from sim.manifests.writing import (
     scenario_name,
     seconds,
 )
-from sim.scenario.nodes import Mapping, Place, entries, plain
 from sim.scenario.routing import CLASSIFICATION_HEADER, COMPLEXITY_HEADER
-from sim.scenario.yamltext import parse
 
 REQUESTS_PER_S: Final = 0.02
 """Little, for it may be a slow card that all rules share."""
@@ -232,11 +231,11 @@ def _taken(workload: Manifest, notes: ImportNotes) -> list[Entry]:
         message = "has no workloads: give the block of a scenario, workloads: {...}"
         notes.fault(Place(workload.source), (), message)
     for key in blocks:
-        if key not in TAKEN_FROM_WORKLOAD and isinstance(root, Mapping):
+        if key not in TAKEN_FROM_WORKLOAD:
             message = f"only {', '.join(TAKEN_FROM_WORKLOAD)} are taken from a workload file"
-            notes.add(NoteKind.IGNORED, root.keys[key], (key,), message)
+            notes.add(NoteKind.IGNORED, place_of(root, (key,), at_key=True), (key,), message)
     taken = [key for key in TAKEN_FROM_WORKLOAD if key in blocks]
-    return [Entry(key, plain(blocks[key]), f"from {workload.source}") for key in taken]
+    return [Entry(key, blocks[key], f"from {workload.source}") for key in taken]
 
 
 class _Layout:

@@ -13,11 +13,10 @@ from math import isfinite, log
 from textwrap import wrap
 from typing import Any, Final, TypeAlias
 
+from sim.core.document import Path, Place, fault, resolve
 from sim.core.errors import Fault, ScenarioError
 from sim.core.fields import MAX_NAME
 from sim.hardware import catalog
-from sim.scenario.nodes import Path, Place, fault
-from sim.scenario.scalars import resolve
 
 
 class NoteKind(StrEnum):

@@ -10,24 +10,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from sim.plots import style
-from sim.plots.comparison import HEADLINES, metric_by_variant, metric_in
+from sim.plots.comparison import HEADLINES, metric_by_variant
 from sim.plots.frames import Span, shown, within
 from sim.plots.latency import ttft_cdf
-from sim.plots.overtime import (
-    highest,
-    hit_rate_over_time,
-    is_heat_map,
-    kv_usage_over_time,
-    load_over_time,
-)
-from sim.plots.placement import (
-    has_home,
-    pods_of,
-    session_map,
-    sessions_may_move,
-    spills_by_reason,
-    spills_in,
-)
+from sim.plots.overtime import highest, hit_rate_over_time, kv_usage_over_time, load_over_time
+from sim.plots.placement import has_home, pods_of, session_map, sessions_may_move, spills_by_reason
 from sim.plots.pools import excerpt, most_held, pool_timeline, residence
 from sim.results import arrow
 from sim.results.comparison import compare_variants
@@ -115,14 +102,13 @@ class Kind:
     """A figure of the catalogue.
 
     ``says`` tells whether it says anything of some runs, ``lacks`` what is missing
-    if not. ``panels`` are those of some runs, which are the first ones of
-    variants, in a figure of a width; with the height of each, in inches.
+    if not. ``panels`` are those of some runs, which are the first ones of variants.
     """
 
     name: str
     lacks: str
     says: Callable[[Material], bool]
-    panels: Callable[[Material, Sequence[StoredRun], float], tuple[list[Panel], float]]
+    panels: Callable[[Material, Sequence[StoredRun]], list[Panel]]
     by_run: bool = True
     """Whether panels are of a run each, with one axis of time."""
     title: str = ""
@@ -138,8 +124,8 @@ class Kind:
     ) -> style.Drawing:
         """Draw it of ``runs``, or of the first ones of the first variants."""
         runs = runs or material.firsts[:MOST_PANELS]
-        panels, each_in = self.panels(material, runs, width_in)
-        figure = style.Drawing(width_in, 0.5 + each_in * len(panels), self.title, bare)
+        panels = self.panels(material, runs)
+        figure = style.Drawing(width_in, self.title, bare)
         if self.by_run and not bare:
             seeds, variants = {run.seed for run in material.runs}, len(material.variants)
             figure.notes += [f"seed {runs[0].seed} of {len(seeds)}"] if len(seeds) > 1 else []
@@ -156,25 +142,20 @@ def telling(material: Material) -> list[Kind]:
     return [kind for kind in CATALOGUE.values() if kind.says(material)]
 
 
-def _over_all(
-    draw: Callable[..., Axes], table: str, body_in: Callable[[Material, float], float]
-) -> Callable[..., tuple[list[Panel], float]]:
+def _over_all(draw: Callable[..., Axes], table: str) -> Callable[..., list[Panel]]:
     """One panel of all runs, from one of the material's tables."""
 
-    def panels(material: Material, _: object, width_in: float) -> tuple[list[Panel], float]:
-        drawn = partial(draw, getattr(material, table), window_s=material.window_s)
-        return [("", partial(drawn, variants=material.variants))], body_in(material, width_in)
+    def panels(material: Material, _: object) -> list[Panel]:
+        window_s, variants = material.window_s, material.variants
+        rows = getattr(material, table)
+        return [("", partial(draw, rows, window_s=window_s, variants=variants))]
 
     return panels
 
 
-def _metrics(material: Material, _: object, width_in: float) -> tuple[list[Panel], float]:
-    variants = material.variants
-    panels = [
-        (key, partial(metric_by_variant, material.comparison, key, variants=variants))
-        for key in _headlines(material)
-    ]
-    return panels, metric_in(variants, width_in) + 0.3
+def _metrics(material: Material, _: object) -> list[Panel]:
+    draw = partial(metric_by_variant, material.comparison, variants=material.variants)
+    return [(key, partial(draw, key=key)) for key in _headlines(material)]
 
 
 def _headlines(material: Material) -> list[str]:
@@ -183,40 +164,32 @@ def _headlines(material: Material) -> list[str]:
     return [key for key in HEADLINES if any(one["mean"] for one in found.get(key, {}).values())]
 
 
-def _polls(draw: Callable[..., Axes], gauge: str) -> Callable[..., tuple[list[Panel], float]]:
+def _polls(draw: Callable[..., Axes], gauge: str) -> Callable[..., list[Panel]]:
     """A panel of a gauge of the pods of each run, all on one scale."""
 
-    def panels(
-        material: Material, runs: Sequence[StoredRun], _: float
-    ) -> tuple[list[Panel], float]:
-        polls = material.polls
-        most = highest(polls.values(), gauge, material.window_s if gauge == "in_flight" else None)
-        found = [
+    def panels(material: Material, runs: Sequence[StoredRun]) -> list[Panel]:
+        window_s = material.window_s if gauge == "in_flight" else None
+        scaled = partial(draw, most=highest(material.polls.values(), gauge, window_s))
+        return [
             (
                 shown(run.variant),
-                partial(draw, polls[run.variant], window_s=window_of(run), most=most),
+                partial(scaled, material.polls[run.variant], window_s=window_of(run)),
             )
             for run in runs
         ]
-        rows = max(
-            (frame["pod"].nunique() for frame in polls.values() if is_heat_map(frame)), default=0
-        )
-        named_in = min(max(1.5, (rows + 1) * 0.2), 3.5)  # rows of a heat map have names
-        return found, named_in if gauge == "in_flight" else 1.4
 
     return panels
 
 
-def _sessions(material: Material, runs: Sequence[StoredRun], _: float) -> tuple[list[Panel], float]:
+def _sessions(material: Material, runs: Sequence[StoredRun]) -> list[Panel]:
     draw = partial(session_map, pods=pods_of(material.requests))
-    panels = [
+    return [
         (shown(run.variant), partial(draw, material.requests_of(run), window_s=window_of(run)))
         for run in runs
     ]
-    return panels, 2.0
 
 
-def _pools(material: Material, runs: Sequence[StoredRun], _: float) -> tuple[list[Panel], float]:
+def _pools(material: Material, runs: Sequence[StoredRun]) -> list[Panel]:
     """All show the same part: that of the one which has swapped most by then."""
     pools = [(run, name) for run in runs for name in run.facts.pools]
     events = [_of_pool(arrow.data_frame(run.table("pools")), name) for run, name in pools]
@@ -226,23 +199,16 @@ def _pools(material: Material, runs: Sequence[StoredRun], _: float) -> tuple[lis
     spans_s = [excerpt(*each) for each in zip(events, stays, windows_s)]
     between_s = spans_s[0][0], max(spans_s[0][0], min(stop_s for _, stop_s in spans_s))
     most = max(most_held(*each, between_s) for each in zip(events, members))
-    panels = [
+    draw = partial(pool_timeline, between_s=between_s, most=most)
+    return [
         (
             f"{shown(run.variant)}, pool {name}",
-            partial(
-                pool_timeline,
-                *tables,
-                members=order,
-                between_s=between_s,
-                window_s=window_s,
-                most=most,
-            ),
+            partial(draw, *tables, members=order, window_s=window_s),
         )
         for (run, name), tables, order, window_s in zip(
             pools, zip(events, stays), members, windows_s
         )
     ]
-    return panels, 0.5 + 0.38 * max(map(len, members))
 
 
 def _of_pool(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -260,7 +226,7 @@ CATALOGUE: Final[dict[str, Kind]] = {
             "ttft-cdf",
             "no requests",
             lambda of: len(of.requests) > 0,
-            _over_all(ttft_cdf, "requests", lambda *_: 2.7),
+            _over_all(ttft_cdf, "requests"),
             by_run=False,
         ),
         Kind(
@@ -275,7 +241,7 @@ CATALOGUE: Final[dict[str, Kind]] = {
             "hit-rate-over-time",
             "no prompt was ever in a cache",
             lambda of: bool((of.placements["cached_tokens"] > 0).any()),
-            _over_all(hit_rate_over_time, "placements", lambda *_: 2.7),
+            _over_all(hit_rate_over_time, "placements"),
             by_run=False,
         ),
         Kind("load-over-time", "no polls", _is_polled, _polls(load_over_time, "in_flight")),
@@ -284,11 +250,7 @@ CATALOGUE: Final[dict[str, Kind]] = {
             "spills-by-reason",
             "no homes",
             lambda of: has_home(of.placements),
-            _over_all(
-                spills_by_reason,
-                "placements",
-                lambda of, width_in: spills_in(of.variants, width_in),
-            ),
+            _over_all(spills_by_reason, "placements"),
             by_run=False,
         ),
         Kind(

@@ -44,7 +44,7 @@ def metric_by_variant(
     if not isinstance(comparison, Mapping):
         raise TypeError(f"needs runs.comparison; got {type(comparison).__name__}")
     found, order = comparison[key], list(variants or comparison[key])
-    ax = ax or style.own_axes(metric_in(order, style.WIDTH_IN))
+    ax = style.make_room(ax, 0.6)
     scale = 100.0 if metric(key).unit == "ratio" else 1.0
     for row, (variant, look) in enumerate(style.looks(order).items()):
         value = found.get(variant, {"mean": None})
@@ -74,11 +74,6 @@ def metric_by_variant(
     counted = f"mean and 95 % t interval of {seeds} seeds" if seeds > 1 else ""
     style.finish(ax, wording(key), counted, "scales need not begin at 0" if seeds > 1 else "")
     return ax
-
-
-def metric_in(variants: Sequence[str], width_in: float) -> float:
-    """The height of axes with a row for each variant."""
-    return 0.32 + style.rows_in(list(map(shown, variants)), width_in)
 
 
 def _short(value: float) -> str:
@@ -127,7 +122,7 @@ def sweep_lines(
         raise ValueError(
             f"several rows for one {', '.join([*places, 'seed'])}: choose one value of the others"
         )
-    ax = ax or style.own_axes()
+    ax = style.make_room(ax, 2.7)
     frame = frame.reset_index(drop=True)
     at = _positions(ax, frame[x])
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))

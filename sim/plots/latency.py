@@ -48,7 +48,7 @@ def ttft_cdf(
     so a curve with such ends below 100 %.
     """
     frames.check_table(requests, frames.REQUESTS, "arrival_s", "first_token_s", "status")
-    ax = ax or style.own_axes()
+    ax = style.make_room(ax, 2.7)
     requests = within(requests, "arrival_s", window_s)
     seeds, censored, ends_s = 0, 0.0, np.zeros(0)
     for variant, look in style.looks(frames.variants_of(requests, variants)).items():
@@ -111,7 +111,7 @@ def ttft_parts(
     legend calls the columns; without, the columns without their unit.
     """
     rows = [str(label) for label in parts.index]
-    ax = ax or style.own_axes(0.3 + max(style.ROW_IN, style.rows_in(rows, style.WIDTH_IN)))
+    ax = style.make_room(ax, 0.3)
     called = names or [str(each).removesuffix("_s").replace("_", " ") for each in parts.columns]
     widths = [np.nan_to_num(numbers(parts, str(column))) for column in parts.columns]
     ends = style.stack_bars(ax, dict(zip(called, widths)), 0.68)

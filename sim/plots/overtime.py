@@ -72,7 +72,7 @@ def hit_rate_over_time(
     """
     columns = ("request_id", "scheduled_s", "cached_tokens", "prompt_tokens")
     frames.check_table(placements, frames.PLACEMENTS, *columns)
-    ax = ax or style.own_axes()
+    ax = style.make_room(ax, 2.7)
     last_s = float(np.nanmax(numbers(placements, "scheduled_s"), initial=0.0))
     width_s = frames.bin_width_s(last_s, MOST_HIT_BINS)
     starts_s = frames.bin_starts(last_s, width_s)
@@ -165,8 +165,9 @@ def load_over_time(
     to be compared.
     """
     frames.check_table(pods, frames.PODS, "time_s", "pod", "in_flight", "waiting")
-    ax = ax or style.own_axes()
     rows, run = frames.first_run(pods, variant, seed)
+    heat_map_in = min((rows["pod"].nunique() + 1) * 0.2, 3.5) if is_heat_map(rows) else 0.0
+    ax = style.make_room(ax, max(2.7, heat_map_in), max(1.5, heat_map_in))
     most = most or highest([rows], "in_flight", window_s) or 1.0
     draw = _nobody if not len(rows) else _heat_map if is_heat_map(rows) else _load_lines
     notes = draw(ax, rows, most, window_s)
@@ -193,7 +194,7 @@ def kv_usage_over_time(
     compared.
     """
     frames.check_table(pods, frames.PODS, "time_s", "pod", "kv_usage")
-    ax = ax or style.own_axes()
+    ax = style.make_room(ax, 2.7, 1.4)
     rows, run = frames.first_run(pods, variant, seed)
     most = most or highest([rows], "kv_usage")
     notes = (_kv_usage if len(rows) else _nobody)(ax, rows, most, window_s)

@@ -1,7 +1,6 @@
 """Figures of where requests were sent."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -10,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from sim.core.request import DIRECT, Outcome, Reason
-from sim.core.stats import t_interval
+from sim.core.stats import Floats, t_interval
 from sim.plots import frames, style
 from sim.plots.frames import Span, numbers, shown, within
 from sim.plots.overtime import last_of_panels_s, time_axis
@@ -64,7 +63,7 @@ def spills_by_reason(
     order = frames.variants_of(rows, variants)
     runs = {variant: list(frames.runs_of(rows, variant).values()) for variant in order}
     shares = {name: [shares_away(run) for run in runs[name] if has_home(run)] for name in order}
-    ax = ax or style.own_axes(spills_in(order, style.WIDTH_IN))
+    ax = style.make_room(ax, 0.3)
     _spill_bars(ax, shares)
     for row, variant in enumerate(order):
         if not shares[variant]:
@@ -72,7 +71,7 @@ def spills_by_reason(
             style.beside(ax, row, "knows no home" if some else "no placements")
     ax.set_xlabel("share of placements, %")
     ax.xaxis.set_major_formatter(style.per_cent())
-    style.name_rows(ax, [shown(variant) for variant in order])
+    style.name_rows(ax, [shown(variant) for variant in order], 0.4)
     seeds = max(map(len, shares.values()), default=0)
     style.finish(
         ax,
@@ -82,11 +81,6 @@ def spills_by_reason(
         least=1,
     )
     return ax
-
-
-def spills_in(variants: Sequence[str], width_in: float) -> float:
-    """The height of axes with a bar for each variant."""
-    return 0.3 + 1.3 * style.rows_in(list(map(shown, variants)), width_in)
 
 
 def _spill_bars(ax: Axes, shares: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
@@ -140,26 +134,21 @@ def session_map(
     and so the colours.
     """
     frames.check_table(requests, frames.REQUESTS, "session_id", "pod", "arrival_s", "end_s")
-    ax = ax or style.own_axes(3.4)
+    ax = style.make_room(ax, 3.4, 2.0)
     rows, run = frames.first_run(requests, variant, seed)
     sessions, begun = _chosen(rows, window_s)
     looks = style.looks(list(pods or pods_of(rows)), style.PODS)
     many = len(looks) > MOST_COLOURS
     ticks: list[tuple[float, int]] = []
     for row, turns in enumerate(sessions):
-        starts_s, at = numbers(turns, "arrival_s"), [str(pod) for pod in turns["pod"]]
-        ends_s = np.append(starts_s[1:], _last_s(turns))
-        moved = [after != before for before, after in pairwise(at)]
-        first = np.flatnonzero([True, *moved])
-        last = np.append(first[1:], len(at)) - 1
-        ticks += [(starts_s[move], row) for move in first[1:]]
+        starts_s, ends_s, at = _stays(turns)
+        ticks += [(start_s, row) for start_s in starts_s[1:]]
         ax.broken_barh(
-            list(zip(starts_s[first], ends_s[last] - starts_s[first])),
+            list(zip(starts_s, ends_s - starts_s)),
             (row - 0.36, 0.72),
             edgecolor="none",
             facecolors=[
-                GREYS[stay % 2] if many else looks[at[begin]].colour
-                for stay, begin in enumerate(first)
+                GREYS[stay % 2] if many else looks[pod].colour for stay, pod in enumerate(at)
             ],
         )
     if ticks:
@@ -202,9 +191,16 @@ def _chosen(rows: pd.DataFrame, window_s: Span | None) -> tuple[list[pd.DataFram
     return [turns.sort_values("arrival_s", kind="stable") for turns in groups], len(begun)
 
 
-def _last_s(turns: pd.DataFrame) -> float:
-    """When the last request of a session was over, or when it came if its end is unknown."""
-    return float(np.nanmax([turns["arrival_s"].iloc[-1], numbers(turns, "end_s")[-1]]))
+def _stays(turns: pd.DataFrame) -> tuple[Floats, Floats, list[str]]:
+    """From when to when a session is on which pod.
+
+    The last stay ends with the last request, or as it came if its end is unknown.
+    """
+    arrivals_s, pods = numbers(turns, "arrival_s"), turns["pod"].astype(str).to_numpy()
+    last_s = np.nanmax([arrivals_s[-1], numbers(turns, "end_s")[-1]])
+    first = np.flatnonzero([True, *(pods[1:] != pods[:-1])])
+    starts_s = arrivals_s[first]
+    return starts_s, np.append(starts_s[1:], last_s), list(pods[first])
 
 
 def pods_of(rows: pd.DataFrame) -> list[str]:

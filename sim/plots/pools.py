@@ -56,7 +56,7 @@ def pool_timeline(
     """
     check_table(pools, POOLS, "kind", "member", "start_s", "end_s", "load_s")
     check_table(residence, RESIDENCE, "member", "start_s", "end_s")
-    ax = ax or style.own_axes(2.4)
+    ax = style.make_room(ax, 0.5)
     order = list(members or sorted({str(name) for name in (*pools.member, *residence.member)}))
     start_s, stop_s = between_s = between_s or excerpt(pools, residence, window_s)
     most = most_held(pools, order, between_s) if most is None else most
@@ -69,7 +69,7 @@ def pool_timeline(
         _bars(ax, row, ends_s - numbers(loads, "load_s"), ends_s, **LOADING)
         _queue(ax, row, *_held(held, name, between_s), most)
     time_axis(ax, start_s, stop_s)
-    style.name_rows(ax, order)
+    style.name_rows(ax, order, 0.4)
     if not order:
         style.nothing(ax, "no pool")
     shaded = shade_outside(ax, window_s, stop_s)

@@ -41,7 +41,6 @@ LINE: Final = 1.32
 """Height of a line of text, as a share of its size."""
 CHARACTER: Final = 0.54
 """Mean width of a character of DejaVu Sans, as a share of its size; of a bold one a sixth more."""
-ROW_IN: Final = 0.3
 INK: Final = "#222222"
 FAINT: Final = "#5f5f5f"
 SHADE: Final = "#f1f1f1"
@@ -106,15 +105,13 @@ def looks(names: Sequence[str], colours: Sequence[str] = VARIANTS) -> dict[str, 
 class Drawing(Figure):
     """A figure under the style sheet, which a notebook shows though pyplot does not know it.
 
-    Its height grows by its title, notes and legend. One that is ``bare`` leaves
-    title and ``notes`` to the page it stands on. Without a ``title`` it has that of its
-    panels.
+    Its height grows by what its panels, title, notes and legend need. One that is
+    ``bare`` leaves title and ``notes`` to the page it stands on. Without a ``title`` it
+    has that of its panels.
     """
 
-    def __init__(
-        self, width_in: float, body_in: float, title: str = "", bare: bool = False
-    ) -> None:
-        super().__init__(figsize=(width_in, body_in), layout=ConstrainedLayoutEngine())
+    def __init__(self, width_in: float, title: str = "", bare: bool = False) -> None:
+        super().__init__(figsize=(width_in, 0.5), layout=ConstrainedLayoutEngine())
         self.title, self.bare = title, bare
         self.notes: list[str] = []
         self.entries: dict[str, Artist] = {}
@@ -159,9 +156,17 @@ def as_bytes(figure: Figure | SubFigure, form: Format = "svg") -> bytes:
 
 
 @styled()
-def own_axes(body_in: float = 2.9, width_in: float = WIDTH_IN) -> Axes:
-    """Axes in a figure of their own."""
-    return Drawing(width_in, body_in + 0.5).add_subplot()
+def make_room(ax: Axes | None, alone_in: float, panel_in: float = 0.0) -> Axes:
+    """The axes, else new ones in a figure of their own, which grows by the height they need.
+
+    That is ``panel_in`` for one of several panels, when given.
+    """
+    ax = ax or Drawing(WIDTH_IN).add_subplot()
+    figure = figure_of(ax)
+    if isinstance(figure, Drawing):
+        more_in = panel_in if panel_in and len(figure.axes) > 1 else alone_in
+        figure.set_figheight(figure.get_figheight() + more_in)
+    return ax
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -200,7 +205,7 @@ def finish(
         return
     if len(figure.axes) > 1:
         named = ": ".join(filter(None, (ax.get_title(loc="left"), own)))
-        ax.set_title(textwrap.fill(named, int(0.8 * characters(figure, TEXT_PT))))
+        ax.set_title(textwrap.fill(named, int(0.9 * characters(figure, TEXT_PT))))
     else:
         notes = (run, own, *notes)
     figure.notes += [note for note in notes if note and note not in figure.notes]
@@ -260,24 +265,18 @@ def _colour_bar(axes: Sequence[Axes]) -> None:
     bar.outline.set_visible(False)
 
 
-def name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Name a row for each of ``names``, from the top down, in a third of the width."""
-    figure = figure_of(ax)
-    ax.set_yticks(range(len(names)), [_beside_row(figure.get_figwidth(), name) for name in names])
+def name_rows(ax: Axes, names: Sequence[str], row_in: float = 0.3) -> None:
+    """Name a row for each of ``names``, from the top down, in a third of the width.
+
+    Each needs ``row_in``, and more when its name has several lines.
+    """
+    most = int(figure_of(ax).get_figwidth() * 72.0 * 0.37 / (TEXT_PT * CHARACTER))
+    named = [textwrap.fill(name, most, max_lines=4, placeholder="…") for name in names]
+    make_room(ax, sum(row_in + 0.18 * name.count("\n") for name in named) or row_in)
+    ax.set_yticks(range(len(names)), named)
     ax.set_ylim(max(len(names), 1) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0.0)
     ax.grid(visible=False, axis="y")
-
-
-def _beside_row(width_in: float, name: str) -> str:
-    most = int(width_in * 72.0 * 0.37 / (TEXT_PT * CHARACTER))
-    return textwrap.fill(name, most, max_lines=4, placeholder="…")
-
-
-def rows_in(names: Sequence[str], width_in: float) -> float:
-    """The height of rows that have these names, inches."""
-    lines = [_beside_row(width_in, name).count("\n") for name in names]
-    return sum(ROW_IN + 0.18 * more for more in lines)
 
 
 def stack_bars(ax: Axes, parts: Mapping[str, Floats], height: float) -> Floats:

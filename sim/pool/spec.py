@@ -192,11 +192,11 @@ class ExclusivePool(Pool):
         """Seconds that a swap may take from its start, draining included."""
         return UNBUDGETED_SWAP_S if self.swap_budget is None else self.swap_budget
 
-    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+    def warnings(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
         """Members whose swaps end at their bound even when nobody has to drain."""
         bound_s = self.swap_bound_s
         bound = f"{bound_s:.4g} s" + (" without one" if self.swap_budget is None else "")
-        found = [*super().doubts(times), *self._means_nothing()]
+        found = [*super().warnings(times), *self._means_nothing()]
         for member, its in times.items():
             unloading = {name: each.unload_s for name, each in times.items() if name != member}
             other = min(unloading, key=lambda name: unloading[name], default=None)
@@ -269,17 +269,17 @@ class ExclusivePool(Pool):
 
     @rule
     def _reclaims_for_somebody(self) -> Iterator[Problem]:
-        if self.reclaims and not self.gives("default"):
+        if self.reclaims and self.default is None:
             yield "swapPolicy", "reclaim needs default, the member to bring back"
 
     @rule
     def _holds_for_the_resident(self) -> Iterator[Problem]:
-        if self.gives("max_held") and not self.gives("max_in_flight"):
+        if self.max_held is not None and self.max_in_flight is None:
             yield "maxHeld", "needs maxInFlight: without it nobody is held for the resident"
 
     @rule
     def _waits_in_some_order(self) -> Iterator[Problem]:
-        if self.order == "fifo" and self.gives("max_wait"):
+        if self.order == "fifo" and self.max_wait is not None:
             message = "means nothing with order fifo: nobody passes those who wait for longer"
             yield "maxWait", message
 

@@ -1,7 +1,7 @@
 """Stored runs on disk: where they lie, which there are, and what each is without its tables.
 
 ``<root>/<scenario>-<hash8>/<variant>/seed-<n>/`` is the folder of a run. It is renamed into its
-place when it is whole, so that whoever finds it finds all of it.
+place when it is whole, so it is never found half written.
 """
 
 import errno
@@ -27,24 +27,15 @@ HASH_DIGITS: Final = 8
 MANIFEST: Final = "manifest.json"
 SUMMARY: Final = "summary.json"
 SCHEMA_VERSION: Final = 3
-"""Of manifests and tables; whoever changes what they hold raises it."""
+"""Of manifests and tables; to be raised when what they hold changes."""
 
 _NEEDED: Final[Mapping[str, type]] = {
-    "scenario_hash": str,
-    "variant_hash": str,
-    "variants": list,
-    "variant": str,
+    **dict.fromkeys(("scenario_hash", "variant_hash", "variant", "digest"), str),
+    **dict.fromkeys(("variants", "warnings"), list),
+    **dict.fromkeys(("facts", "scenario"), dict),
     "seed": int,
-    "digest": str,
-    "warnings": list,
-    "facts": dict,
-    "scenario": dict,
 }
-_OPTIONAL: Final[Mapping[str, type]] = {
-    "settings": list,
-    "scenario_warnings": list,
-    "provenance": dict,
-}
+_OPTIONAL: Final = {"settings": list, "scenario_warnings": list, "provenance": dict}
 _WORDS: Final = {str: "text", list: "a list", int: "a whole number", dict: "a mapping"}
 
 
@@ -140,7 +131,7 @@ class StoredRun:
 
     @property
     def digest(self) -> str:
-        """What stands for all values of its tables."""
+        """Hash of all values of its tables."""
         return str(self.manifest["digest"])
 
     @property

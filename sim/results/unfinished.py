@@ -33,24 +33,14 @@ def is_abandoned(path: Path) -> bool:
 
 
 def make_beside(target: Path, make: Callable[[Path], None]) -> Path:
-    """What ``make`` has made beside ``target``, under a name that nobody has.
-
-    Others may be writing the same, or have died of it: ``make`` raises
-    ``FileExistsError`` for what is there, and the next name is tried. Any other
-    ``OSError`` is told of ``target``, the name that its user knows.
-    """
-    number = 0
-    while True:
-        place = target.with_name(f"{UNFINISHED}{target.name}-{number}")
-        try:
-            make(place)
-        except FileExistsError:
-            number += 1
-        except OSError as error:
-            error.filename = str(target)
-            raise
-        else:
-            return place
+    """Return what ``make`` has made beside ``target``; an ``OSError`` names ``target``."""
+    place = target.with_name(unfinished_name())
+    try:
+        make(place)
+    except OSError as error:
+        error.filename = str(target)
+        raise
+    return place
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Final
 
 from sim.core.request import Request
 from sim.router.upstream import Upstream
-from sim.scenario.matching import backends_of, matches
+from sim.scenario.reachability import backends_of, matches
 from sim.scenario.routing import Router, Rule
 from sim.scenario.schema import Backend
 

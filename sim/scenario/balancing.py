@@ -2,34 +2,21 @@
 
 - ``mode: LoadAware`` with ``sessionAffinity`` is ``session-table``;
 - ``mode: LoadAware`` alone is ``least-loaded``;
-- ``mode: RoundRobin`` is ``round-robin``; ``sessionAffinity`` with it is an error (rule R17);
-- ``maxLoadPercent`` is accepted, ignored and warned about, in either form (rule R18).
+- ``mode: RoundRobin`` is ``round-robin``; ``sessionAffinity`` with it is an error;
+- ``maxLoadPercent`` is accepted, ignored and warned about, in either form.
 
 ``policy: {kind, ...}`` is podsim's own form and has all settings; giving both is an error.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
-from sim.core.errors import Fault
+from sim.core.document import Finding, Path, entries
 from sim.core.fields import Model, whole
-from sim.core.suggest import suggestion
-from sim.scenario.nodes import (
-    Mapping,
-    Node,
-    Path,
-    Place,
-    Scalar,
-    beside,
-    child,
-    fault,
-    is_null,
-    plain,
-    text_of,
-)
-from sim.scenario.translate import translate
+from sim.core.messages import findings, unknown_key
 
 DEFAULT_KIND: Final = "least-loaded"
 KINDS: Final = {"LoadAware": DEFAULT_KIND, "RoundRobin": "round-robin"}
@@ -54,80 +41,64 @@ class Balancing(Model):
 
 
 @dataclass
-class PolicyNode:
-    """Where the policy of a backend is written; ``node`` is None when it has faults."""
+class WrittenPolicy:
+    """The ``{kind, ...}`` block of a backend, and where in the backend it is written.
 
-    node: Node | None
+    ``value`` is None when it has faults.
+    """
+
+    value: Any
     path: Path
-    faults: list[Fault] = field(default_factory=list)
-    warnings: list[Fault] = field(default_factory=list)
-
-    def warn_of_load_bound(self, block: Node, whose: str) -> None:
-        """Warn if ``block``, which stands at the path, has the setting of the bounded ring."""
-        if isinstance(block, Mapping) and not is_null(block.values.get(LOAD_BOUND)):
-            message = f"ignored: {whose} has no load bound"
-            self.warnings.append(fault(block.keys[LOAD_BOUND], (*self.path, LOAD_BOUND), message))
+    faults: list[Finding] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
 
 
-def policy_node(backend: Mapping, path: Path) -> PolicyNode:
-    """The ``{kind, ...}`` block of ``backend``, whichever form it is written in."""
-    policy, balancing = backend.values.get("policy"), backend.values.get("balancing")
-    if is_null(balancing):
-        if policy is None or is_null(policy):
-            policy = _of_kind(DEFAULT_KIND, backend.place)
-        found = PolicyNode(policy, (*path, "policy"))
-        if text_of(child(policy, "kind")) == TABLE_KIND:
-            found.warn_of_load_bound(policy, "the session table")
+def written_policy(backend: dict[str, Any]) -> WrittenPolicy:
+    """Return the policy of ``backend``, whichever form it is written in."""
+    policy, balancing = backend.get("policy"), backend.get("balancing")
+    if balancing is None:
+        found = WrittenPolicy({"kind": DEFAULT_KIND} if policy is None else policy, ("policy",))
+        if entries(policy).get("kind") == TABLE_KIND:
+            found.warnings += _load_bound(policy, found.path, "the session table")
         return found
-    assert balancing is not None
-    found = _translated(balancing, (*path, "balancing"))
-    if not is_null(policy):
+    found = _translated(balancing)
+    if policy is not None:
         message = "stands beside balancing; give one of them (null takes the other away)"
-        found.faults.append(fault(backend.keys["policy"], (*path, "policy"), message))
+        found.faults.append(Finding(("policy",), message, at_key=True))
     return found
 
 
-def _translated(balancing: Node, path: Path) -> PolicyNode:
-    found = PolicyNode(None, path)
+def _load_bound(block: Any, path: Path, whose: str) -> Iterator[Finding]:
+    """The warning that ``block`` has the setting of the bounded ring."""
+    if entries(block).get(LOAD_BOUND) is not None:
+        message = f"ignored: {whose} has no load bound"
+        yield Finding((*path, LOAD_BOUND), message, at_key=True)
+
+
+def _translated(balancing: Any) -> WrittenPolicy:
+    found = WrittenPolicy(None, ("balancing",))
     try:
-        Balancing.model_validate(plain(balancing), by_alias=True, by_name=False)
+        Balancing.model_validate(balancing, by_alias=True, by_name=False)
     except ValidationError as error:
-        found.faults += translate(error, Balancing, balancing, path)
-    if not isinstance(balancing, Mapping):
-        return found
-    affinity, written = balancing.values.get("sessionAffinity"), balancing.values.get("mode")
-    mode = text_of(written)
-    mode_place = balancing.place if written is None else written.place
-    found.warn_of_load_bound(balancing, f"mode {mode}")
-    if affinity is None or is_null(affinity):
+        wrong = findings(error, Balancing, balancing)
+        found.faults += [each.below(found.path) for each in wrong]
+    affinity, mode = entries(balancing).get("sessionAffinity"), entries(balancing).get("mode")
+    mode = mode if isinstance(mode, str) else None
+    found.warnings += _load_bound(balancing, found.path, f"mode {mode}")
+    if affinity is None:
         if mode in KINDS:
-            found.node = _of_kind(KINDS[mode], mode_place)
+            found.value = {"kind": KINDS[mode]}
         return found
+    found.path = ("balancing", "sessionAffinity")
     if mode == "RoundRobin":
         message = "needs mode: LoadAware; RoundRobin keeps no sessions"
-        place = balancing.keys["sessionAffinity"]
-        found.faults.append(fault(place, (*path, "sessionAffinity"), message))
-    found.path = (*path, "sessionAffinity")
-    found.node = _session_table(affinity, mode_place, found)
-    return found
-
-
-def _session_table(affinity: Node, mode_place: Place, found: PolicyNode) -> Node | None:
-    if not isinstance(affinity, Mapping):
+        found.faults.append(Finding(found.path, message, at_key=True))
+    if not isinstance(affinity, dict):
         message = "must be a mapping such as {headers: [x-session-affinity]}"
-        found.faults.append(fault(affinity.place, found.path, message))
-        return None
-    known = {}
-    for key, value in affinity.values.items():
-        if key in AFFINITY_KEYS:
-            known[key] = value
-        else:
-            hint = suggestion(key, AFFINITY_KEYS, present=beside(affinity, key))
-            message = f"unknown key {key!r}{hint}"
-            found.faults.append(fault(affinity.keys[key], (*found.path, key), message))
-    table = _of_kind(TABLE_KIND, mode_place)
-    return Mapping({**table.values, **known}, {**affinity.keys, **table.keys}, affinity.place)
-
-
-def _of_kind(kind: str, place: Place) -> Mapping:
-    return Mapping({"kind": Scalar(kind, place)}, {"kind": place}, place)
+        found.faults.append(Finding(found.path, message))
+        return found
+    known = {key: value for key, value in affinity.items() if key in AFFINITY_KEYS}
+    unknown = (unknown_key(key, AFFINITY_KEYS, affinity) for key in affinity if key not in known)
+    found.faults += [each.below(found.path) for each in unknown]
+    found.value = {"kind": TABLE_KIND, **known}
+    return found

@@ -6,22 +6,22 @@ hints never say anything else than the loader, whose checks go further.
 
 import json
 import sys
-from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeVar, Union
 
-from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic import create_model
+from pydantic.json_schema import GenerateJsonSchema
 
 from sim.core import registry as registries
-from sim.core.fields import DOTTED_PATTERN, NAME_PATTERN
+from sim.core.fields import DOTTED_PATTERN, NAME_PATTERN, Model, Name
 from sim.core.registry import Family, Registry
-from sim.scenario.balancing import AFFINITY_KEYS, Balancing
-from sim.scenario.schema import Scenario
-from sim.scenario.validate import DEFAULT_ENGINE, DEFAULT_POOL
+from sim.scenario.balancing import AFFINITY_KEYS, TABLE_KIND, Balancing
+from sim.scenario.schema import Backend, Scenario
+from sim.scenario.validation import DEFAULT_ENGINE, DEFAULT_POOL, SECTIONS
 from sim.scenario.variants import SHARED_KEYS
 
 Schema: TypeAlias = dict[str, Any]
-_NULL: Final[Schema] = {"type": "null"}
+Filled = TypeVar("Filled", bound=Model)
 
 
 class _WithoutTitles(GenerateJsonSchema):
@@ -32,43 +32,28 @@ class _WithoutTitles(GenerateJsonSchema):
 
 
 def json_schema(registry: Registry | None = None) -> Schema:
-    """The schema of a whole file, draft 2020-12, with every registered kind of block."""
+    """Return the schema of a whole file, draft 2020-12, with every registered kind of block."""
     registry = registry or registries.load()
-    families = [*registry.policies.values(), *registry.workloads.values()]
-    engines, pools = list(registry.engines.values()), list(registry.pools.values())
-    models: list[type[BaseModel]] = [
-        Scenario,
-        Balancing,
-        *(family.spec for family in (*families, *engines, *pools)),
-    ]
-    references, schema = models_json_schema(
-        [(model, "validation") for model in models],
-        by_alias=True,
-        schema_generator=_WithoutTitles,
-    )
-    definitions: dict[str, Schema] = schema["$defs"]
-    for family in (*families, *engines, *pools):
-        if family.kind in (DEFAULT_ENGINE, DEFAULT_POOL):
-            continue
-        required = _definition(definitions, references, family.spec).setdefault("required", [])
-        if "kind" not in required:
-            required.insert(0, "kind")
-    _complete_backend(definitions, references, registry)
-    root = definitions.pop(_name(references, Scenario))
+    root = _whole(registry).model_json_schema(by_alias=True, schema_generator=_WithoutTitles)
+    definitions: dict[str, Schema] = root.pop("$defs")
+    for definition in definitions.values():
+        _say_of_the_kind(definition)
     properties = root["properties"]
-    for section in ("engines", "backends", "pools", "workloads"):
+    for section in SECTIONS:
         values = properties[section].pop("patternProperties")[NAME_PATTERN]
         properties[section]["propertyNames"] = {"pattern": NAME_PATTERN, "maxLength": 63}
         properties[section]["additionalProperties"] = values
-    workloads = _references(registry.workloads.values(), references)
-    properties["workloads"]["additionalProperties"] = {"anyOf": workloads}
-    properties["pools"]["additionalProperties"] = {"anyOf": _references(pools, references)}
-    some_kind = properties["engines"]["additionalProperties"].pop("$ref")
-    del definitions[some_kind.rpartition("/")[2]]
-    properties["engines"]["additionalProperties"]["anyOf"] = _references(engines, references)
+    backend = definitions[_target(properties["backends"]["additionalProperties"])]["properties"]
+    for key in ("policy", "balancing"):
+        backend[key]["anyOf"] = backend[key].pop("anyOf")  # last, as in the other blocks
+    balancing = definitions[_target(backend["balancing"]["anyOf"][0])]["properties"]
+    for option in backend["policy"]["anyOf"]:
+        keys = definitions[_target(option)]["properties"] if "$ref" in option else {}
+        if keys and keys["kind"]["const"] == TABLE_KIND:
+            known = {key: keys[key] for key in AFFINITY_KEYS}
+            affinity = {"type": "object", "additionalProperties": False, "properties": known}
+            balancing["sessionAffinity"]["anyOf"] = [affinity, {"type": "null"}]
     del properties["variant"]
-    for definition in definitions.values():
-        _say_of_the_kind(definition)
     properties["variants"] = _variants()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -78,39 +63,49 @@ def json_schema(registry: Registry | None = None) -> Schema:
     }
 
 
+def _target(reference: Schema) -> str:
+    return str(reference["$ref"]).rpartition("/")[2]
+
+
+def _whole(registry: Registry) -> type[Scenario]:
+    """``Scenario`` with the specs of all registered kinds where it has one of them."""
+    kinds: dict[str, Any] = {
+        "policy": _any_of(registry.policies) | None,
+        "balancing": Balancing | None,
+    }
+    kinds["backends"] = _with_kinds(Backend, kinds)
+    for section in ("engines", "pools", "workloads"):
+        kinds[section] = _any_of(getattr(registry, section))
+    named = {section: _named(kinds[section]) for section in SECTIONS}
+    return _with_kinds(Scenario, named)
+
+
+def _with_kinds(model: type[Filled], kinds: Mapping[str, Any]) -> type[Filled]:
+    """``model`` with other types of the fields in ``kinds``."""
+    fields: Any = {
+        name: (kinds[name], field) for name, field in model.model_fields.items() if name in kinds
+    }
+    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields)
+
+
+def _named(kind: Any) -> Any:
+    return dict[Name, kind]
+
+
+def _any_of(families: Mapping[str, Family]) -> Any:
+    return Union[tuple(family.spec for family in families.values())]  # noqa: UP007
+
+
 def _say_of_the_kind(definition: Schema) -> None:
-    """The key ``kind`` says what the block is, in the first words of its class."""
+    """Say of the key ``kind`` what the block is, in the first words of its class."""
     kind = definition.get("properties", {}).get("kind")
-    if kind is not None and "const" in kind:
-        about = definition.get("description", "").partition("\n\n")[0]
-        kind["description"] = " ".join(about.split())
-
-
-def _complete_backend(definitions: dict[str, Schema], references: Any, registry: Registry) -> None:
-    """Fill in what the models leave open: the policies by kind, the manifest form."""
-    backend = definitions["Backend"]["properties"]
-    policies = _references(registry.policies.values(), references)
-    backend["policy"]["anyOf"] = [*policies, _NULL]
-    backend["balancing"]["anyOf"] = [references[(Balancing, "validation")], _NULL]
-    if "session-table" in registry.policies:
-        table = _definition(definitions, references, registry.policies["session-table"].spec)
-        known = {key: table["properties"][key] for key in AFFINITY_KEYS}
-        affinity = {"type": "object", "additionalProperties": False, "properties": known}
-        balancing = _definition(definitions, references, Balancing)["properties"]
-        balancing["sessionAffinity"]["anyOf"] = [affinity, _NULL]
-
-
-def _references(families: Iterable[Family], references: Any) -> list[Schema]:
-    return [references[(family.spec, "validation")] for family in families]
-
-
-def _definition(definitions: dict[str, Schema], references: Any, model: type[BaseModel]) -> Schema:
-    return definitions[_name(references, model)]
-
-
-def _name(references: Any, model: type[BaseModel]) -> str:
-    reference: str = references[(model, "validation")]["$ref"]
-    return reference.rpartition("/")[2]
+    if kind is None or "const" not in kind:
+        return
+    about = definition.get("description", "").partition("\n\n")[0]
+    kind["description"] = " ".join(about.split())
+    required = definition.get("required", [])
+    if kind["const"] not in (DEFAULT_ENGINE, DEFAULT_POOL) and "kind" not in required:
+        definition["required"] = ["kind", *required]
 
 
 def _variants() -> Schema:

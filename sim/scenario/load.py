@@ -7,24 +7,23 @@ from typing import Any, NamedTuple, TypeVar
 
 from sim.core import registry as registries
 from sim.core.blame import faults_named
+from sim.core.document import UNREAD, Place, at, entries, parse_all, read_python
 from sim.core.errors import Fault, ScenarioError
 from sim.core.registry import Registry
 from sim.core.suggest import suggestion
 from sim.core.textfile import read_text
-from sim.scenario import checks, nodes
+from sim.scenario.cross_checks import unused_names
 from sim.scenario.hashing import scenario_hash
 from sim.scenario.inputs import Inputs
-from sim.scenario.nodes import Node, at, dotted, entries, is_null, read_python, unread
 from sim.scenario.schema import Scenario
-from sim.scenario.validate import Validator, respelled
+from sim.scenario.validation import Validator
 from sim.scenario.variants import parse_settings, variant_roots
-from sim.scenario.yamltext import parse_all
 
 
-class Doubt(NamedTuple):
-    """A warning: of the ``variants`` that have it, of the file as a whole where there are none.
+class ScenarioWarning(NamedTuple):
+    """A warning about the ``variants`` that have it, about the whole file where there are none.
 
-    One that is about variants ``beside`` each other is told where two of them are run.
+    One about variants ``beside`` each other is shown where two of them are run.
     """
 
     fault: Fault
@@ -32,7 +31,7 @@ class Doubt(NamedTuple):
     beside: bool = False
 
 
-Told = TypeVar("Told", Fault, Doubt)
+Placed = TypeVar("Placed", Fault, ScenarioWarning)
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class ScenarioSet:
     variants: tuple[Scenario, ...]
     scenario_hash: str
     file_hashes: Mapping[str, str] = field(default_factory=dict)
-    doubts: tuple[Doubt, ...] = ()
+    all_warnings: tuple[ScenarioWarning, ...] = ()
     every_variant: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
 
@@ -66,13 +65,13 @@ class ScenarioSet:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is doubtful about the file and these variants; they read like faults."""
-        told = []
-        for fault, having, beside in self.doubts:
+        shown = []
+        for fault, having, beside in self.all_warnings:
             here = [each.variant for each in self.variants if each.variant in having]
             if not having or len(here) > beside:
                 everywhere = not having or beside or len(here) == len(self.variants)
-                told.append(str(fault if everywhere else _in_variants(fault, here)))
-        return tuple(told)
+                shown.append(str(fault if everywhere else _in_variants(fault, here)))
+        return tuple(shown)
 
     def variant_hash(self, index: int) -> str:
         """The hash of one variant alone, which other variants of the file do not change."""
@@ -122,7 +121,7 @@ def load_text(
     """
     faults: list[Fault] = []
     root = parse_all(text, source, faults)
-    if root is None:
+    if root is UNREAD:
         raise ScenarioError(faults)
     return _load(root, source, Path(directory), settings, registry, variants, inputs, faults)
 
@@ -143,46 +142,33 @@ def load_dict(
 
 
 def _load(
-    root: Node,
+    root: Any,
     source: str,
     directory: Path,
     settings: Sequence[str],
     registry: Registry | None,
     chosen: Sequence[str],
     inputs: Inputs | None,
-    unreadable: list[Fault],
+    faults: list[Fault],
 ) -> ScenarioSet:
     registry = registry or registries.load()
     with faults_named(lambda: registry.foreign, lambda: source):
-        return _checked(root, source, directory, settings, registry, chosen, inputs, unreadable)
-
-
-def _checked(
-    root: Node,
-    source: str,
-    directory: Path,
-    settings: Sequence[str],
-    registry: Registry,
-    chosen: Sequence[str],
-    inputs: Inputs | None,
-    unreadable: list[Fault],
-) -> ScenarioSet:
-    root, misspelt = respelled(root)
-    changes, faults = parse_settings(settings)
-    roots, more = variant_roots(root, changes, chosen)
-    faults += [*misspelt, *more]
-    if is_null(at(root, "variants")) or entries(at(root, "variants")):  # else they are not known
-        faults += _unknown_variants(chosen, list(roots), source)
-    validator = Validator(registry, directory, inputs)
-    checked = {name: validator.scenario(node, name) for name, node in roots.items()}
-    told = _merged({name: found.faults for name, found in checked.items()})
-    faults += [*unreadable, *_of_what_is_read(told, roots.values())]
-    scenarios = [found.value for found in checked.values() if found.value is not None]
-    if faults or not scenarios:
-        raise ScenarioError(_in_order(dict.fromkeys(faults), source, settings))
-    doubts = [Doubt(*each) for each in _having({k: v.warnings for k, v in checked.items()}).items()]
-    doubts += [Doubt(each) for each in checks.unused_names(roots.values())]
-    doubts += _equal(scenarios, at(root, "variants"), source)
+        changes, more = parse_settings(settings)
+        roots, bad = variant_roots(root, changes, chosen)
+        faults += [*more, *bad]
+        variants = at(root, "variants")
+        if variants is None or entries(variants):  # else they are not known
+            faults += _unknown_variants(chosen, list(roots), source)
+        validator = Validator(registry, directory, inputs)
+        checked = {name: validator.scenario(each, name, source) for name, each in roots.items()}
+        faults += _merged({name: found.faults for name, found in checked.items()})
+        scenarios = [found.value for found in checked.values() if found.value is not None]
+        if faults or not scenarios:
+            raise ScenarioError(_in_order(dict.fromkeys(faults), source, settings))
+        having = _having({name: found.warnings for name, found in checked.items()})
+        warnings = [ScenarioWarning(*each) for each in having.items()]
+        warnings += [ScenarioWarning(each) for each in unused_names(roots.values())]
+        warnings += _equal(scenarios, variants, source)
     loaded = ScenarioSet(
         name=scenarios[0].name,
         description=scenarios[0].description,
@@ -192,22 +178,11 @@ def _checked(
         variants=tuple(scenarios),
         scenario_hash=scenario_hash(scenarios, validator.file_hashes),
         file_hashes=validator.file_hashes,
-        doubts=tuple(_in_order(doubts, source, settings)),
+        all_warnings=tuple(_in_order(warnings, source, settings)),
         every_variant=tuple(roots),
         settings=tuple(settings),
     )
     return loaded.variant(chosen) if chosen else loaded
-
-
-def _of_what_is_read(faults: Iterable[Fault], roots: Iterable[Node]) -> list[Fault]:
-    """Without those of values that could not be read at all."""
-    blanks = {dotted(path) for root in roots for path in unread(root)}
-    parts = ((fault, fault.path.split(".")) for fault in faults)
-    return [
-        fault
-        for fault, steps in parts
-        if not any(".".join(steps[:count]) in blanks for count in range(1, len(steps) + 1))
-    ]
 
 
 def _having(found: Mapping[str, Iterable[Fault]]) -> dict[Fault, tuple[str, ...]]:
@@ -227,22 +202,21 @@ def _merged(found: Mapping[str, list[Fault]]) -> list[Fault]:
     ]
 
 
-def _equal(scenarios: Iterable[Scenario], block: Node | None, source: str) -> list[Doubt]:
+def _equal(scenarios: Iterable[Scenario], written: Any, source: str) -> list[ScenarioWarning]:
     """Variants that are the same but for their names: one result would have several of them."""
-    first: list[Scenario] = []
-    doubts = []
+    first: list[tuple[str, Scenario]] = []
+    found = []
     for scenario in scenarios:
-        for other in first:
-            if scenario.model_copy(update={"variant": other.variant}) == other:
-                keys = block.keys if isinstance(block, nodes.Mapping) else {}
-                place = keys.get(scenario.variant, nodes.Place(source))
-                message = f"is equal to variant {other.variant}: their results will be the same"
-                told = nodes.fault(place, ("variants", scenario.variant), message)
-                doubts.append(Doubt(told, (other.variant, scenario.variant), beside=True))
-                break
-        else:
-            first.append(scenario)
-    return doubts
+        name, nameless = scenario.variant, scenario.model_copy(update={"variant": ""})
+        other = next((each for each, model in first if model == nameless), None)
+        if other is None:
+            first.append((name, nameless))
+            continue
+        place = written.keys_at[name] if name in entries(written) else Place(source)
+        message = f"is equal to variant {other}: their results will be the same"
+        equal = Fault(place.source, place.line, place.column, f"variants.{name}", message)
+        found.append(ScenarioWarning(equal, (other, name), beside=True))
+    return found
 
 
 def _in_variants(fault: Fault, names: Sequence[str]) -> Fault:
@@ -250,12 +224,12 @@ def _in_variants(fault: Fault, names: Sequence[str]) -> Fault:
     return fault._replace(message=f"{fault.message} ({which})")
 
 
-def _in_order(found: Iterable[Told], source: str, settings: Sequence[str]) -> list[Told]:
+def _in_order(found: Iterable[Placed], source: str, settings: Sequence[str]) -> list[Placed]:
     """Those of the scenario from top to bottom, of the settings as given, of each file it names."""
     given = {f"--set {setting}": index for index, setting in enumerate(settings)}
 
-    def key(told: Told) -> tuple[int, int, str, int, int]:
-        fault = told.fault if isinstance(told, Doubt) else told
+    def key(each: Placed) -> tuple[int, int, str, int, int]:
+        fault = each.fault if isinstance(each, ScenarioWarning) else each
         if fault.source in given:
             return 1, given[fault.source], "", 0, 0
         if fault.source == source:

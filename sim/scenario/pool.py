@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sim.core.errors import Fault
 from sim.core.fields import Model, Name, whole
-from sim.core.rules import Problem, usable
+from sim.core.rules import Problem
 from sim.hardware.engine import Engine
 from sim.hardware.loading import Member, SwapTimes
 
@@ -20,7 +20,7 @@ Priority: TypeAlias = Annotated[int, whole(-MAX_PRIORITY, MAX_PRIORITY)]
 
 def strangers(initial: Iterable[str], members: Collection[str]) -> Iterator[Problem]:
     """The problem of ``initial`` of a pool that names others than its ``members``; or none."""
-    unknown = [name for name in usable(initial) if name not in members]
+    unknown = [name for name in initial if name not in members]
     if unknown:
         named = ", ".join(members)
         yield "initial", f"must be members ({named}); got {', '.join(map(repr, unknown))}"
@@ -93,7 +93,7 @@ class Pool(Model):
         """Tokens of context that each member is loaded with, where requests may ask for others."""
         return {}
 
-    def doubts(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
+    def warnings(self, times: Mapping[str, SwapTimes]) -> list[Fault]:
         """What is possible and hardly meant, given how long each member takes.
 
         The path of each is a key of the pool.

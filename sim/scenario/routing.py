@@ -1,6 +1,6 @@
 """The router of a scenario, with the keys of a ModelRouter manifest."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints
@@ -17,7 +17,7 @@ from sim.core.fields import (
     Text,
     whole,
 )
-from sim.core.rules import Problem, known, repeated, rule
+from sim.core.rules import Problem, repeated, rule
 
 CLASSIFICATION_HEADER: Final = "x-llmkube-classification"
 COMPLEXITY_HEADER: Final = "x-llmkube-task-complexity"
@@ -144,12 +144,12 @@ class Budget(Model):
 
     @rule
     def _knows_which_rule(self) -> Iterator[Problem]:
-        if (self.scope == "rule") != self.gives("rule_name"):
+        if (self.scope == "rule") != (self.rule_name is not None):
             yield "ruleName", "goes with scope rule, and only with it"
 
     @rule
     def _knows_which_teams(self) -> Iterator[Problem]:
-        if self.scope != "team" and self.gives("header_key"):
+        if self.scope != "team" and self.header_key is not None:
             yield "headerKey", "only for scope team"
 
 
@@ -179,27 +179,18 @@ class Router(Model):
 
     @rule
     def _leads_somewhere(self) -> Iterator[Problem]:
-        if not self.rules and not self.gives("default_route"):
+        if not self.rules and self.default_route is None:
             yield "", "give rules, defaultRoute or both: nothing would be served"
 
     @rule
     def _rules_differ(self) -> Iterator[Problem]:
-        names = (name for each in self.rules for name in known(_name(each)))
-        for name in repeated(names):
+        for name in repeated(each.name for each in self.rules):
             yield "rules", f"two rules are called {name!r}"
 
     @rule
     def _budgets_are_of_rules(self) -> Iterator[Problem]:
         names = {each.name for each in self.rules}
         for budget in self.policy.budgets:
-            yield from known(_of_no_rule(budget, names))
-
-
-def _name(named: Rule) -> Iterator[str]:
-    yield named.name
-
-
-def _of_no_rule(budget: Budget, names: Collection[str]) -> Iterator[Problem]:
-    if budget.rule_name is not None and budget.rule_name not in names:
-        said = f"budget {budget.name!r} is for rule {budget.rule_name!r}, which is not here"
-        yield "policy", said
+            if budget.rule_name is not None and budget.rule_name not in names:
+                said = f"budget {budget.name!r} is for rule {budget.rule_name!r}, which is not here"
+                yield "policy", said

@@ -9,7 +9,7 @@ one. Engines, policies and workloads bring spec models of their own, found by
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, SerializeAsAny
+from pydantic import AfterValidator, Field, SerializeAsAny
 
 from sim.core.fields import (
     DURATION,
@@ -20,6 +20,7 @@ from sim.core.fields import (
     Name,
     PositiveDuration,
     Text,
+    refuse,
     whole,
 )
 from sim.core.rules import Problem, repeated, rule
@@ -29,6 +30,17 @@ from sim.scenario.routing import Router
 
 MAX_REPLICAS = 10_000
 MAX_SEED = 2**63 - 1
+
+
+def _all_different(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    refuse(
+        [
+            ("", f"seed {seed} stands here twice: its runs would count double")
+            for seed in repeated(seeds)
+        ]
+    )
+    return seeds
+
 
 Seed: TypeAlias = Annotated[int, whole(0, MAX_SEED)]
 
@@ -108,7 +120,7 @@ class Scenario(Model):
     window: Window = Field(
         default=Window(), description="What is measured: requests that arrive in it."
     )
-    seeds: tuple[Seed, ...] = Field(
+    seeds: Annotated[tuple[Seed, ...], AfterValidator(_all_different)] = Field(
         default=(1,), min_length=1, max_length=10_000, description="One run per seed and variant."
     )
     ring_salt: Text | None = Field(
@@ -132,8 +144,3 @@ class Scenario(Model):
         default=None, description="Service objectives; no share of requests attains them without."
     )
     variant: str = ""  # set by the loader
-
-    @rule
-    def _seeds_differ(self) -> Iterator[Problem]:
-        for seed in repeated(self.seeds):
-            yield "seeds", f"seed {seed} stands here twice: its runs would count double"

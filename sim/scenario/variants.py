@@ -9,34 +9,27 @@ not define, nor into such a pool, which would be a slip of the pen.
 """
 
 import re
-from collections.abc import Iterable
-from collections.abc import Mapping as AnyMapping
-from collections.abc import Sequence as AnySequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sim.core.errors import Fault, ScenarioError
-from sim.core.fields import DOTTED_PATTERN, PATTERNS_IN_WORDS, describe
-from sim.core.suggest import suggestion
-from sim.scenario.nodes import (
+from sim.core.document import (
     UNREAD,
-    Mapping,
-    Node,
     Path,
     Place,
-    Scalar,
-    Sequence,
     at,
     dotted,
     entries,
     fault,
-    from_python,
-    is_null,
-    nearest,
-    plain,
+    parse,
+    place_of,
+    read_python,
+    trace,
     with_value,
 )
-from sim.scenario.yamltext import parse
+from sim.core.errors import Fault, ScenarioError
+from sim.core.fields import DOTTED_PATTERN, PATTERNS_IN_WORDS, describe
+from sim.core.suggest import suggestion
 
 SHARED_KEYS: Final = frozenset({"name", "description", "seeds", "variant", "variants"})
 """What no variant changes: variants run on the same seeds, to be compared in pairs."""
@@ -44,19 +37,20 @@ SHARED_KEYS: Final = frozenset({"name", "description", "seeds", "variant", "vari
 _NAMED_BLOCKS: Final = frozenset({"engines", "backends", "pools", "workloads"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
     """``value`` is to stand at ``path``; ``place`` is where that is said."""
 
     path: Path
-    value: Node
+    value: Any
     place: Place
+    value_at: Place
 
 
 def variant_roots(
-    root: Node, settings: Iterable[Change], chosen: AnySequence[str]
-) -> tuple[dict[str, Node], list[Fault]]:
-    """The whole scenario once per variant, by name in file order, and the faults on the way.
+    root: Any, settings: Iterable[Change], chosen: Sequence[str]
+) -> tuple[dict[str, Any], list[Fault]]:
+    """Return the whole scenario once per variant, by name in file order, and what is wrong.
 
     The name is "" when there are no variants. ``settings`` are applied to the
     ``chosen`` variants, to all when none is chosen.
@@ -65,32 +59,29 @@ def variant_roots(
     special = [setting for setting in settings if setting.path[0] not in SHARED_KEYS]
     root, faults = _with_shared(root, settings, chosen)
     block = at(root, "variants")
-    unreadable = isinstance(block, Scalar) and block.value is UNREAD
-    if is_null(block) or unreadable or (isinstance(block, Mapping) and not block.values):
+    if not entries(block):
+        if block is not None and block is not UNREAD and block != {}:
+            message = "must be a mapping from names to {path: value}"
+            faults.append(fault(place_of(root, ("variants",)), ("variants",), message))
         root, more = _changed(root, special)
         return {"": root}, [*faults, *more]
-    if not isinstance(block, Mapping):
-        place = root.place if block is None else block.place
-        message = "must be a mapping from names to {path: value}"
-        root, more = _changed(root, special)
-        return {"": root}, [*faults, fault(place, ("variants",), message), *more]
     said: dict[str, list[Change]] = {}
-    for name, node in block.values.items():
-        said[name], bad = _changes(name, block.keys[name], node)
-        faults.extend(bad)
+    for name in block:
+        said[name], bad = _changes(root, name)
+        faults += bad
     ran = {name: changes for name, changes in said.items() if not chosen or name in chosen}
     refused = _contradictions(special, ran)
     fitting = [setting for setting in special if setting not in refused]
-    roots: dict[str, Node] = {}
+    roots: dict[str, Any] = {}
     for name, changes in said.items():
         roots[name], bad = _changed(root, [*changes, *(fitting if name in ran else ())])
-        faults.extend(bad)
+        faults += bad
     return roots, [*faults, *(fault(each.place, each.path, refused[each]) for each in refused)]
 
 
 def _with_shared(
-    root: Node, settings: Iterable[Change], chosen: AnySequence[str]
-) -> tuple[Node, list[Fault]]:
+    root: Any, settings: Iterable[Change], chosen: Sequence[str]
+) -> tuple[Any, list[Fault]]:
     """The file with the settings of what its variants share, and of the variants themselves."""
     faults = []
     for setting in settings:
@@ -102,8 +93,8 @@ def _with_shared(
                 faults.append(fault(setting.place, setting.path, message))
         elif path[0] not in SHARED_KEYS:
             continue
-        root, more = _changed(root, [Change(path, setting.value, setting.place)])
-        faults.extend(more)
+        root, more = _changed(root, [Change(path, setting.value, setting.place, setting.value_at)])
+        faults += more
     return root, faults
 
 
@@ -114,7 +105,7 @@ def _of_variant(text: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def _contradictions(
-    settings: Iterable[Change], said: AnyMapping[str, AnySequence[Change]]
+    settings: Iterable[Change], said: Mapping[str, Sequence[Change]]
 ) -> dict[Change, str]:
     """Settings that would replace what variants say, and why that is wrong.
 
@@ -145,7 +136,8 @@ def _replaces(path: Path, change: Change) -> bool:
     if path[:common] != change.path[:common]:
         return False
     below = path[common:]
-    return at(change.value, *below) is not None or isinstance(nearest(change.value, below), Scalar)
+    steps, found = trace(change.value, below)
+    return steps == below or not isinstance(found, dict | tuple)
 
 
 def parse_settings(settings: Iterable[str]) -> tuple[list[Change], list[Fault]]:
@@ -156,63 +148,64 @@ def parse_settings(settings: Iterable[str]) -> tuple[list[Change], list[Fault]]:
         place = Place(f"--set {setting}")
         written, equals, value = setting.partition("=")
         path = tuple(written.split("."))
+        lost = next((each for each in changes if each.path[: len(path)] == path), None)
         if not equals or not all(path):
             faults.append(fault(place, (), "must be path=value, such as backends.a.replicas=4"))
         elif path in (("variant",), ("variants",)):
             message = "cannot be set; --variant chooses among variants, variants.NAME={} adds one"
             faults.append(fault(place, path, message))
-        elif (
-            lost := next((each for each in changes if each.path[: len(path)] == path), None)
-        ) is not None:
+        elif lost is not None:
             faults.append(fault(place, path, f"sets what {lost.place.source} sets; give only one"))
         else:
             try:
-                changes.append(Change(path, _value(value, place), place))
+                found = _value(value, place)
             except ScenarioError as error:
-                faults.extend(fault(place, path, each.message) for each in error.faults)
-                changes.append(Change(path, Scalar(UNREAD, place), place))
+                faults += [fault(place, path, each.message) for each in error.faults]
+                found = UNREAD
+            changes.append(Change(path, found, place, place))
     return changes, faults
 
 
-def _value(text: str, place: Place) -> Node:
+def _value(text: str, place: Place) -> Any:
     if not text.strip():
-        return Scalar(None, place)
+        return None
     # Lines and columns inside a setting say nothing; its source shows all of it.
-    return from_python(plain(parse(text, place.source)), place.source)
+    return read_python(parse(text, place.source), place.source, [])
 
 
-def _changes(name: str, place: Place, node: Node) -> tuple[list[Change], list[Fault]]:
+def _changes(root: Any, name: str) -> tuple[list[Change], list[Fault]]:
     """What variant ``name`` changes."""
     here: Path = ("variants", name)
+    written = root["variants"][name]
     changes: list[Change] = []
     faults = []
     if not re.fullmatch(DOTTED_PATTERN, name) or len(name) > 63:
         words = PATTERNS_IN_WORDS[DOTTED_PATTERN]
-        faults.append(fault(place, here, f"a name must be {words}, at most 63 in all"))
-    if not is_null(node) and not isinstance(node, Mapping):
-        message = f"must be a mapping from paths to values; got {describe(plain(node))}"
-        faults.append(fault(node.place, here, message))
-    for written, value in entries(node).items():
-        path = tuple(written.split("."))
-        key_place = node.keys[written] if isinstance(node, Mapping) else place
+        message = f"a name must be {words}, at most 63 in all"
+        faults.append(fault(place_of(root, here, at_key=True), here, message))
+    if written is not None and not isinstance(written, dict):
+        message = f"must be a mapping from paths to values; got {describe(written)}"
+        faults.append(fault(place_of(root, here), here, message))
+    for key, value in entries(written).items():
+        path, key_at = tuple(key.split(".")), written.keys_at[key]
         if not all(path):
             message = "must be a path such as backends.a.policy"
-            faults.append(fault(key_place, (*here, written), message))
+            faults.append(fault(key_at, (*here, key), message))
         elif path[0] in SHARED_KEYS:
             message = f"a variant cannot change {path[0]!r}, which belongs to the whole file"
-            faults.append(fault(key_place, (*here, written), message))
+            faults.append(fault(key_at, (*here, key), message))
         else:
-            changes.append(Change(path, value, key_place))
+            changes.append(Change(path, value, key_at, written.values_at[key]))
     return changes, faults
 
 
-def _changed(root: Node, changes: Iterable[Change]) -> tuple[Node, list[Fault]]:
+def _changed(root: Any, changes: Iterable[Change]) -> tuple[Any, list[Fault]]:
     faults = []
     for change in changes:
         message = _unknown_name(root, change.path)
         if not message:
             try:
-                root = with_value(root, change.path, change.value, change.place)
+                root = with_value(root, change.path, change.value, change.place, change.value_at)
             except LookupError as error:
                 message = _no_way_in(root, error.args[0])
         if message:
@@ -220,23 +213,20 @@ def _changed(root: Node, changes: Iterable[Change]) -> tuple[Node, list[Fault]]:
     return root, faults
 
 
-def _unknown_name(root: Node, path: Path) -> str:
+def _unknown_name(root: Any, path: Path) -> str:
     """What is wrong with a path to an engine, backend, pool or workload that is not there."""
-    if len(path) < 2 or path[0] not in _NAMED_BLOCKS or not isinstance(at(root, path[0]), Mapping):
+    known = at(root, path[0])
+    if len(path) < 2 or path[0] not in _NAMED_BLOCKS or not isinstance(known, dict):
         return ""
-    if path[0] == "pools" and len(path) == 2:
+    if path[1] in known or (path[0] == "pools" and len(path) == 2):
         return ""  # a variant may have a pool of its own
-    known = entries(at(root, path[0]))
-    if path[1] in known:
-        return ""
     name = str(path[1])
     return f"no {str(path[0]).removesuffix('s')} {name!r} here{suggestion(name, known)}"
 
 
-def _no_way_in(root: Node, path: Path) -> str:
+def _no_way_in(root: Any, path: Path) -> str:
     """Why the path ends at ``path``, with something left to go."""
-    above = at(root, *path[:-1])
-    if isinstance(above, Sequence) and at(above, path[-1]) is None:
-        return f"no entry {path[-1]!r}: {dotted(path[:-1])} has {len(above.items)}, counted from 0"
-    found = at(root, *path)
-    return f"{dotted(path)} is {describe(plain(found)) if found else 'nothing'}, not a mapping"
+    steps, found = trace(root, path)
+    if isinstance(found, tuple) and len(steps) < len(path):
+        return f"no entry {path[-1]!r}: {dotted(path[:-1])} has {len(found)}, counted from 0"
+    return f"{dotted(path)} is {describe(found)}, not a mapping"

@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple, get_args
 
 from pydantic import BaseModel
 
+from sim.core.document import Path
 from sim.core.fields import DURATION, RATE, SIZE, Quantity, Scale
 from sim.hardware.gpu import GIB
-from sim.scenario.nodes import Path
 
 MIB: Final = 2.0**20
 MOST_LISTED: Final = 3

@@ -12,12 +12,11 @@ from itertools import product
 from math import prod
 from typing import Final
 
+from sim.core.document import PlacedList
+from sim.core.document import parse as parse_yaml
 from sim.core.errors import Fault, ScenarioError
 from sim.core.rng import Streams
-from sim.scenario import nodes
-from sim.scenario.nodes import plain
 from sim.scenario.variants import SHARED_KEYS
-from sim.scenario.yamltext import parse as parse_yaml
 from sim.sweep.quantities import NUMBER, Quantity, alike, in_base, parse, rounded
 
 MAX_POINTS: Final = 100_000
@@ -227,19 +226,19 @@ def _range(written: str) -> tuple[str, ...]:
 
 def _list(written: str) -> tuple[str, ...]:
     """The items of ``a,b,c``, where an item is YAML and may hold commas in brackets or quotes."""
-    node = parse_yaml(f"[{written}]", "list")
-    if not isinstance(node, nodes.Sequence):
+    found = parse_yaml(f"[{written}]", "list")
+    if not isinstance(found, PlacedList):
         raise ValueError("must be a list of values, such as 1,2,4")
     # The reader knows where each item begins; how it is written is left to its author.
-    starts = [item.place.column - 2 for item in node.items]
-    if any(item.place.line != 1 for item in node.items) or "\n" in written:
+    starts = [place.column - 2 for place in found.values_at]
+    if any(place.line != 1 for place in found.values_at) or "\n" in written:
         raise ValueError("must stand on one line")
     items = [
         written[start:stop].strip().removesuffix(",").strip()
         for start, stop in zip(starts, [*starts[1:], len(written)])
     ]
-    for item, text in zip(node.items, items):
-        if plain(parse_yaml(text, "list")) != plain(item):
+    for item, text in zip(found, items):
+        if parse_yaml(text, "list") != item:
             raise ValueError(f"cannot tell the values apart; put {text!r} in brackets or quotes")
     return tuple(items)
 

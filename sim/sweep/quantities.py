@@ -55,7 +55,7 @@ class Quantity:
 
 
 def parse(text: str) -> Quantity:
-    """Raises ``ValueError``, in words, for what is no number or has a unit nobody knows."""
+    """Raises ``ValueError``, in words, for what is no number or has an unknown unit."""
     match = _PARTS.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text.strip()!r} is not a number")

@@ -1,4 +1,4 @@
-"""The runs of a sweep: making them somewhere, and keeping their figures on disk.
+"""The runs of a sweep: making them somewhere, and storing their figures.
 
 ``<folder>/runs/point-<i>/<variant>/seed-<n>.json`` holds the figures of a run and
 what they are of: the version of podsim, the hash of what was simulated.
@@ -200,6 +200,6 @@ def _identity(task: Task) -> dict[str, Any]:
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
-    """Of all that is kept of a run: a file that has changed since may still be JSON."""
+    """Of all that is stored of a run: a file that has changed since may still be JSON."""
     text = json.dumps(document, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -252,7 +252,7 @@ class _Search:
         )
 
     def _edge(self) -> Edge:
-        """Where the targets begin to be met; begun anew without each value that is no scenario."""
+        """Where targets begin to be met; searched again without a value that is no scenario."""
         while True:
             with suppress(_SkippedError):
                 return edge(self.scenarios.space.last - len(self.scenarios.skipped), self._judge)
@@ -260,7 +260,7 @@ class _Search:
     def _judge(self, place: int) -> Verdict:
         """Try a value under more and more seeds, until its intervals say something.
 
-        Raises ``_UnmeasuredError`` when there is nothing to be said, and
+        Raises ``_UnmeasuredError`` when nothing was measured, and
         ``_SkippedError`` for a value between the ends such as 3 GPUs for 8 heads.
         """
         index = self.scenarios.index(place)
@@ -299,12 +299,12 @@ class _Search:
 
     def _add(self, index: int, trial: Trial) -> None:
         self.trials[index] = trial
-        said = trial.reason
-        if said is None:
+        result = trial.reason
+        if result is None:
             figures = ", ".join(_figure(each) for each in trial.judged)
-            said = f"{figures} over {trial.seeds} seeds, {trial.verdict}"
+            result = f"{figures} over {trial.seeds} seeds, {trial.verdict}"
         who = f"{self.variant}: " if self.variant else ""
-        self.on_message(f"{who}{self.scenarios.space.setting(index)}: {said}")
+        self.on_message(f"{who}{self.scenarios.space.setting(index)}: {result}")
 
     def _measure(self, indices: Sequence[int], number: int) -> None:
         """Make the runs of the first ``number`` seeds that have not been made yet."""
@@ -343,7 +343,7 @@ def _status(found: Edge) -> Status:
 
 
 def judge(target: Target, runs: Mapping[int, Figures]) -> Judged:
-    """How a target stands over some runs, by seed."""
+    """Judge a target by the figures of some runs, by seed."""
     found = {seed: target.value(figures) for seed, figures in runs.items()}
     gone = {seed: figure for seed, figure in found.items() if isinstance(figure, Gone)}
     if gone:
@@ -365,12 +365,12 @@ def _contradictions(trials: Mapping[int, Trial]) -> list[tuple[int, int]]:
 
 
 def _figure(judged: Judged) -> str:
-    """The figure of one target in words, with whom it leaves out."""
+    """The figure of one target in words, with the share of requests that it leaves out."""
     mean, refused = judged.interval.mean, judged.left_out > WORTH_SAYING
-    said = f"{judged.target.key} {'unknown' if mean is None else f'{mean:g}'}"
+    text = f"{judged.target.key} {'unknown' if mean is None else f'{mean:g}'}"
     if mean is not None and isinf(mean):
-        said = f"{judged.target.key} {'of too few' if refused else 'too late to be seen'}"
-    return f"{said} ({share(judged.left_out)} {REFUSED})" if refused else said
+        text = f"{judged.target.key} {'of too few' if refused else 'too late to be seen'}"
+    return f"{text} ({share(judged.left_out)} {REFUSED})" if refused else text
 
 
 def _more(seeds: Sequence[int], number: int) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Trial:
-    """One value that was tried, and how each target stands there."""
+    """One value that was tried, and the judgement of each target."""
 
     value: Number
     judged: tuple[Judged, ...]
@@ -47,7 +47,7 @@ class Trial:
 
     @property
     def reason(self) -> str | None:
-        """Why nothing can be said of it, if so."""
+        """Why nothing was measured, if so."""
         if self.verdict != "unmeasured":
             return None
         return next(each.reason for each in self.judged if each.verdict == "unmeasured")

@@ -21,7 +21,6 @@ from sim.results.comparison import figure_keys
 from sim.results.metrics import metric
 from sim.results.unfinished import replacing, write_whole
 from sim.scenario.load import ScenarioSet
-from sim.scenario.nodes import plain
 from sim.scenario.variants import parse_settings
 from sim.sweep.design import Design
 from sim.sweep.runs import Measured, Outcome, Task
@@ -144,7 +143,7 @@ def _at(document: Any, path: Sequence[str]) -> Any:
 def _value(resolved: Any, setting: str) -> Value:
     """The number, in base units, or the null that a setting means; else a text."""
     changes, _ = parse_settings([setting])
-    written = plain(changes[0].value)
+    written = changes[0].value
     if written is None:
         return None
     if isinstance(written, int | float | str):

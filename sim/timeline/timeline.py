@@ -100,7 +100,8 @@ def plans(path: Path, excerpt: Excerpt | None, runs: Sequence[tuple[Scenario, in
                 f"the timeline would begin at {chosen.start_s:g} s, but the run{variant} ends at "
                 f"{end_s:g} s"
             )
-        target = path if len(runs) == 1 else _path_of_run(path, scenario.variant, seed)
+        several = len(runs) > 1 and not path.is_dir()  # a folder is refused under its own name
+        target = _path_of_run(path, scenario.variant, seed) if several else path
         check_writable("the timeline", target)
         planned.append(Plan(target, chosen))
     return planned

@@ -27,7 +27,7 @@ from sim.results.result import RunResult
 from sim.scenario.load import ScenarioSet, load
 from sim.validation.figures import FigureTable, MeasuredFigure
 from sim.validation.kernels import fit, read_tables
-from sim.workload.recorded import unpacked
+from sim.workload.files import unpacked
 
 
 @dataclass(frozen=True)

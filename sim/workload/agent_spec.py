@@ -19,7 +19,7 @@ from sim.core.fields import (
 )
 from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
-from sim.workload.client import NOTABLE, ClientSpec
+from sim.workload.clients import NOTABLE, ClientSpec
 from sim.workload.distributions import Count, Delay
 
 NESTED: Final = ("sharedPrefix", "compaction")
@@ -170,7 +170,7 @@ class AgentsSpec(ClientSpec):
         if self.turns.typical > MAX_TURNS:
             yield "turns", f"a session has at most 10k turns; got {self.turns.typical:,.0f}"
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """Lengths and times that another setting cuts in most sessions."""
         limit, shared = self.prompt_limit, self.shared_prefix.tokens
         cut = f"more than half of its draws are longer than the longest prompt, {limit:,} tokens"
@@ -191,7 +191,7 @@ class AgentsSpec(ClientSpec):
             found.append(("compaction.prompt", f"{cut}, at which it is compacted again"))
         if self.think_cap is not None and self.think.least_s > self.think_cap:
             found.append(("thinkCap", "shorter than every think: each lasts for thinkCap"))
-        return [*super().doubts(), *(Fault("workload", 0, 0, key, said) for key, said in found)]
+        return [*super().warnings(), *(Fault("workload", 0, 0, key, said) for key, said in found)]
 
     def defaults(self) -> dict[str, Any]:
         """What its set says."""
@@ -231,10 +231,6 @@ class AgentsSpec(ClientSpec):
     def agents_total(self) -> int:
         """Closed-loop agents."""
         return int(self.agents)
-
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads: none beside podsim's own."""
-        return ()
 
 
 def completed(written: dict[str, Any]) -> dict[str, Any]:

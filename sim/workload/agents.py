@@ -23,7 +23,7 @@ from sim.core.registry import family
 from sim.core.request import NO_WAIT, Request, Status, Wait
 from sim.workload.agent_spec import AgentsSpec
 from sim.workload.agent_turns import Session, SessionSource
-from sim.workload.client import Clients
+from sim.workload.clients import Clients
 from sim.workload.conversation import ALL, Conversation
 
 PAUSE_S: Final = 1.0

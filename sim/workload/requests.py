@@ -20,7 +20,7 @@ from sim.core.registry import family
 from sim.core.request import Request
 from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
-from sim.workload.client import NOTABLE, Clients, ClientSpec
+from sim.workload.clients import NOTABLE, Clients, ClientSpec
 from sim.workload.distributions import Count, Counts, whole_microseconds
 
 CHUNK: Final = 4096
@@ -115,18 +115,9 @@ class RequestsSpec(ClientSpec):
         """Whether the workload ends by itself."""
         return self.count is not None
 
-    @property
-    def agents_total(self) -> int:
-        """Closed-loop clients: none."""
-        return 0
-
     def keyless(self, inputs: Inputs) -> bool:
         """Whether no request has a session key."""
         return self.session_keys == "none"
-
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads."""
-        return ()
 
 
 @family(RequestsSpec)

@@ -15,10 +15,10 @@ that wait for it are not sent; ``rows_not_sent`` counts them.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 from xxhash import xxh3_64_intdigest
@@ -29,15 +29,25 @@ from sim.core.fields import Duration, Text, real
 from sim.core.kernel import instant
 from sim.core.ports import WorkloadContext
 from sim.core.registry import family
-from sim.core.request import NO_WAIT, Request, Status, Wait, think_between_s
-from sim.core.rules import Problem, Unusable, rule
+from sim.core.request import Request
+from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
-from sim.workload.agenda import Agenda
-from sim.workload.client import Clients, ClientSpec, share_beyond
+from sim.workload.clients import Clients, ClientSpec, share_beyond
 from sim.workload.conversation import ALL, Conversation
 from sim.workload.distributions import exactly_one
+from sim.workload.replay import Replay, ReplayItem
 from sim.workload.script_csv import Stamps, read_header, read_rows
 from sim.workload.script_rows import Row, check_rows, in_order, unserved
+
+
+class Turn(NamedTuple):
+    """What a row says, as a turn of its session."""
+
+    session_id: str
+    number: int
+    prompt: Prompt
+    answer: Node
+    closes: bool
 
 
 class ScriptSpec(ClientSpec):
@@ -97,28 +107,18 @@ class ScriptSpec(ClientSpec):
 
     @rule
     def _rows_write_their_units(self) -> Iterator[Problem]:
-        if self.gives("rows") and self.gives("unit"):
+        if self.rows is not None and self.unit is not None:
             yield "unit", "only for a file; rows write their units"
 
     @rule
     def _rows_come_when_they_say(self) -> Iterator[Problem]:
-        if not self.gives("rows"):
+        if self.rows is None:
             return
         message = "only for a file; rows say when they come"
-        if "first_arrival" in self.model_fields_set and self.gives("first_arrival"):
+        if "first_arrival" in self.model_fields_set and self.first_arrival is not None:
             yield "firstArrival", message
         if self.speed != 1.0:
             yield "speed", message
-
-    @property
-    def finite(self) -> bool:
-        """Whether the workload ends by itself: always."""
-        return True
-
-    @property
-    def agents_total(self) -> int:
-        """Closed-loop agents: none, a session is nobody's endless work."""
-        return 0
 
     def asks_for(self) -> tuple[str, ...]:
         """As any workload's; what the rows of a file ask for is not known here."""
@@ -168,145 +168,112 @@ class ScriptSpec(ClientSpec):
         """
         if self.file is not None:
             return read_rows(directory / self.file, self._stamps(), self.reuse_output, models)
-        if self.rows is None:
-            raise Unusable
+        assert self.rows is not None
         faults = unserved(self.rows, models)
         if faults:
             raise ScenarioError([each.in_list(source, "rows") for each in faults])
         return self.rows
 
 
-class Turn:
-    """One row, ready to be sent, and the row that waits for its end."""
-
-    __slots__ = (
-        "answer",
-        "closes",
-        "follower",
-        "index",
-        "number",
-        "prompt",
-        "row",
-        "session_id",
-        "wait",
-    )
-
-    def __init__(self, index: int, row: Row, session_id: str) -> None:
-        self.index = index
-        self.row = row
-        self.session_id = session_id
-        self.number = 1
-        self.closes = False
-        self.prompt: Prompt
-        self.answer: Node
-        self.follower: Turn | None = None
-        self.wait = NO_WAIT
-
-
 @family(ScriptSpec)
 class Script:
-    """Sends the rows of a script.
-
-    Rows that are due at one instant go in the order of the script, whether
-    they arrive then or have thought until then; one that becomes due by what
-    those before it have brought about goes after them.
-    """
+    """Sends the rows of a script; those that are due at one instant in the order of the script."""
 
     finite = True
 
     def __init__(self, spec: ScriptSpec, context: WorkloadContext) -> None:
         self._context = context
-        self._clients = Clients(spec, context)
+        self._replay = Replay(context.kernel, Clients(spec, context), to_the_nanosecond=True)
         self._reuse_output = spec.reuse_output
         self._recorded = spec.file is not None
         self._shared: dict[str, Node] = {}
-        rows = spec.read(context.directory, context.models, context.name)
-        order, _ = in_order(rows)
-        turns = self._turns(rows, order.sessions)
-        arrivals: list[tuple[float, int, Turn]] = []
-        for chain in order.chains:
-            head = turns[chain[0]]
-            assert head.row.arrival is not None
-            arrivals.append((instant(head.row.arrival), head.index, head))
-            for waited_for, waits in pairwise(chain):
-                turns[waited_for].follower = turns[waits]
-        self._agenda = Agenda(context.kernel, arrivals, self._send)
-        self._open = len(rows)
-        self._counts = {
-            "rows_out_of_order": order.moved,
-            "rows_not_sent": 0,
-            "turns_at_fixed_times": sum(
-                turn.number > 1 and turn.row.think is None for turn in turns
-            ),
-        }
+        self._rows = spec.read(context.directory, context.models, context.name)
+        order = in_order(self._rows)
+        self._items = self._waiting(order.chains)
+        self._turns: dict[int, Turn] = {}
+        for session, indices in order.sessions.items():
+            self._lay_out(self._shown(session), indices)
+        for index, row in enumerate(self._rows):
+            if row.session is None:
+                self._lay_out(row.id or f"row-{index + 1}", [index])
+        self._moved = order.moved
+        self._at_fixed_times = sum(
+            self._rows[index].think is None
+            for turns in order.sessions.values()
+            for index in turns[1:]
+        )
 
     def start(self) -> None:
         """Schedule the first arrival."""
-        self._agenda.start()
+        self._replay.play(self._items, self._context.finished)
 
     def counts(self) -> dict[str, int]:
         """Rows that had to be sorted, rows never sent because the one before was not completed, and
         later turns that come at their times whether the one before has ended or not, and
         rows whose time had not come when the run ended.
         """
-        return self._counts | self._agenda.counts()
+        return {
+            "rows_out_of_order": self._moved,
+            "rows_not_sent": 0,
+            "turns_at_fixed_times": self._at_fixed_times,
+            **self._replay.counts(),
+        }
 
-    def _turns(self, rows: Sequence[Row], sessions: dict[str, list[int]]) -> list[Turn]:
-        name = self._context.name
-        turns = [
-            Turn(index, row, f"{name}/{row.id or f'row-{index + 1}'}")
-            for index, row in enumerate(rows)
+    def _waiting(self, chains: list[list[int]]) -> list[ReplayItem]:
+        """Return the rows as items, each but the first of a chain after the one before it."""
+        items = [
+            ReplayItem(
+                partial(self._request, index),
+                index,
+                arrival_s=None if row.arrival is None else instant(row.arrival),
+                think_s=row.think or 0.0,
+                or_cancelled=True,
+                priority=row.priority,
+                patience_s=inf if row.cancel is None else row.cancel,
+            )
+            for index, row in enumerate(self._rows)
         ]
-        for session, indices in sessions.items():
-            for number, index in enumerate(indices, start=1):
-                turn = turns[index]
-                turn.session_id = f"{name}/{self._shown(session)}"
-                turn.number = number
-                turn.closes = number == len(indices)
-            self._write([turns[index] for index in indices])
-        for turn in turns:
-            if turn.row.session is None:
-                self._write([turn])
-        return turns
+        for before, index in chain.from_iterable(map(pairwise, chains)):
+            items[index].after = (items[before],)
+        return items
 
     def _shown(self, session: str) -> str:
-        """A session as tables have it: those of a file are known by a hash of what was sent.
+        """Return a session as tables have it: those of a file by a hash of what was sent.
 
         A router keeps no more than that of a header either.
         """
         return f"{xxh3_64_intdigest(session.encode()):016x}" if self._recorded else session
 
-    def _write(self, turns: list[Turn]) -> None:
+    def _lay_out(self, name: str, indices: list[int]) -> None:
         """Lay out what the turns of one conversation say."""
-        first = turns[0].row
+        rows = [self._rows[index] for index in indices]
         shared = None
-        shared_tokens = first.shared_tokens or 0
-        if first.shared_prefix is not None:
-            shared = self._shared.setdefault(first.shared_prefix, Node())
-        conversation = Conversation(shared, shared_tokens)
-        for index, turn in enumerate(turns):
-            row = turn.row
+        if rows[0].shared_prefix is not None:
+            shared = self._shared.setdefault(rows[0].shared_prefix, Node())
+        conversation = Conversation(shared, rows[0].shared_tokens or 0)
+        session_id = f"{self._context.name}/{name}"
+        before: Row | None = None
+        for number, (index, row) in enumerate(zip(indices, rows), start=1):
             kept = ALL if row.kept_tokens is None else row.kept_tokens
-            if kept == ALL and index and row.prompt_tokens < turns[index - 1].row.prompt_tokens:
+            if kept == ALL and before is not None and row.prompt_tokens < before.prompt_tokens:
                 conversation.start_over()
-            turn.prompt = conversation.ask(row.prompt_tokens, kept)
-            following = turns[index + 1].row if index + 1 < len(turns) else None
-            turn.answer = conversation.answer(
-                turn.prompt, row.output_tokens, self._sent_back(row, following)
-            )
+            prompt = conversation.ask(row.prompt_tokens, kept)
+            last = number == len(rows)
+            sent_back = last or self._sent_back(row, rows[number])  # nobody asks after the last
+            answer = conversation.answer(prompt, row.output_tokens, sent_back)
+            closes = last and row.session is not None
+            self._turns[index] = Turn(session_id, number, prompt, answer, closes)
+            before = row
 
-    def _sent_back(self, row: Row, following: Row | None) -> bool:
-        if following is None:
-            return True  # nobody will ask
+    def _sent_back(self, row: Row, following: Row) -> bool:
         if following.kept_tokens is not None:
             return following.kept_tokens > row.prompt_tokens
         whole = row.prompt_tokens + row.output_tokens
         return self._reuse_output and following.prompt_tokens >= whole
 
-    def _send(self, turn: Turn) -> None:
-        context = self._context
-        row = turn.row
-        request = Request(
+    def _request(self, index: int) -> Request:
+        row, turn = self._rows[index], self._turns[index]
+        return Request(
             session_id=turn.session_id,
             agent_id="",  # the spec counts no agents, so no turn may count as one's
             turn=turn.number,
@@ -314,35 +281,14 @@ class Script:
             prompt=turn.prompt,
             answer=turn.answer,
             output_tokens=row.output_tokens,
-            on_end=partial(self._ended, turn),
-            workload=context.name,
+            workload=self._context.name,
             model=row.model or "",
             closes_session=turn.closes,
             num_ctx=row.num_ctx,
-            wait=turn.wait,
         )
-        patience_s = inf if row.cancel is None else row.cancel
-        self._clients.send(request, row.priority, patience_s)
 
     def _key(self, session: str | None) -> int | None:
         """A session's key depends on the seed, as everywhere: seeds replicate the ring's luck."""
         if session is None:
             return None
         return self._context.streams.key(f"workload/{self._context.name}/session/{session}")
-
-    def _ended(self, turn: Turn, request: Request) -> None:
-        self._open -= 1
-        follower = turn.follower
-        if request.status in (Status.REJECTED, Status.FAILED):
-            while follower is not None:
-                self._counts["rows_not_sent"] += 1
-                self._open -= 1
-                follower = follower.follower
-        if follower is not None:
-            now_s = self._context.kernel.now_s
-            assert follower.row.think is not None
-            due_s = max(instant(now_s + follower.row.think), now_s)
-            follower.wait = Wait((request,), (), think_between_s(now_s, due_s), True)
-            self._agenda.add(due_s, follower.index, follower)
-        if self._open == 0:
-            self._context.finished()

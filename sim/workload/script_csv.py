@@ -10,10 +10,10 @@ blanks are nothing.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
@@ -21,9 +21,8 @@ from pydantic_core import ErrorDetails
 
 from sim.core.errors import Fault, ScenarioError
 from sim.core.suggest import meant, nearest, suggestion
-from sim.workload.foreign import not_csv, public_header, stamp
-from sim.workload.recorded import unpacked
-from sim.workload.script_rows import Row, RowFault, check_rows
+from sim.workload.files import not_csv, public_header, stamp, unpacked
+from sim.workload.script_rows import Row, check_rows
 
 TIMES: Final = ("arrival", "think", "cancel")
 REQUIRED: Final = ("arrival", "promptTokens", "outputTokens")
@@ -38,10 +37,6 @@ HEADERS: Final = tuple(
     for header in ([f"{key}_{unit}" for unit in PER_SECOND] if key in TIMES else [key])
 )
 SEPARATORS: Final = {"\t": "tabs", ";": "semicolons", "|": "bars"}
-
-
-RowCheck: TypeAlias = Callable[[Sequence[Row]], list[RowFault]]
-"""What is wrong between the rows of a whole file."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +75,7 @@ class Column:
         return (number - self.base) / self.per_second + self.start_s
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One row of the file: where it begins, and its cells without surrounding blanks."""
 
     number: int
@@ -91,20 +85,19 @@ class Line:
 def read_rows(
     path: Path, stamps: Stamps, reuse_output: bool, models: Sequence[str] = ()
 ) -> tuple[Row, ...]:
-    """The rows of the file; they may ask for ``models``, for any if there are none.
+    """Return the rows of the file; they may ask for ``models``, for any if there are none.
 
     Raises ``ScenarioError`` with every fault of the file, each with line and column.
     """
-    text = unpacked(path, not_csv)
-    reader = _Reader(str(path), text.split("\n"))
-    rows = reader.read(text, stamps, lambda rows: check_rows(rows, reuse_output, models))
+    reader = _Reader(str(path), unpacked(path, not_csv))
+    rows = reader.read(stamps, reuse_output, models)
     if reader.faults:
         raise ScenarioError(sorted(reader.faults))
     return rows
 
 
 def read_header(path: Path) -> list[str]:
-    """The columns of a file that has no faults."""
+    """Return the columns of a file that has no faults."""
     (cells,) = csv.reader([unpacked(path, not_csv).lstrip("\n").partition("\n")[0]])
     return [cell.strip() for cell in cells]
 
@@ -112,55 +105,50 @@ def read_header(path: Path) -> list[str]:
 class _Reader:
     """Reads one file and collects what is wrong with it."""
 
-    def __init__(self, source: str, lines: list[str]) -> None:
+    def __init__(self, source: str, text: str) -> None:
         self.faults: list[Fault] = []
         self._source = source
-        self._lines = lines
+        self._text = text
+        self._lines = text.split("\n")
 
-    def read(self, text: str, stamps: Stamps, check: RowCheck) -> tuple[Row, ...]:
-        lines = self._split(text)
-        header = next(lines, None)
-        if header is None:
-            self._fault(0, 0, "", "is empty; it needs a header and at least one row")
+    def read(self, stamps: Stamps, reuse_output: bool, models: Sequence[str]) -> tuple[Row, ...]:
+        """Return the rows that have no faults of their own."""
+        lines = self._split()
+        if not lines:
+            if not self.faults:
+                self._fault(0, 0, "", "is empty; it needs a header and at least one row")
             return ()
+        header, body = lines[0], lines[1:]
         columns = self._columns(header, stamps.unit)
-        body = list(lines)
         if not body and not self.faults:
             self._fault(header.number, 0, "", "has a header but no rows; at least one is needed")
         if not self.faults:
-            self._check_stamps(columns, body, stamps)
-        if stamps.move and not self.faults:
             columns = self._moved(columns, body, stamps)
         if self.faults:
             return ()
-        read = [(line, self._row(line, columns)) for line in body]
-        rows = [(line, row) for line, row in read if row is not None]
+        rows = [row for row in (self._row(line, columns) for line in body) if row is not None]
         if len(rows) == len(body):
-            for fault in check([row for _, row in rows]):
-                self._value_fault(rows[fault.row][0], columns, fault.key, fault.message)
-        return tuple(row for _, row in rows)
+            for fault in check_rows(rows, reuse_output, models):
+                self._value_fault(body[fault.row], columns, fault.key, fault.message)
+        return tuple(rows)
 
-    def _split(self, text: str) -> Iterator[Line]:
-        reader = csv.reader(io.StringIO(text), strict=True)
+    def _split(self) -> list[Line]:
+        reader = csv.reader(io.StringIO(self._text), strict=True)
+        lines: list[Line] = []
         number = 1
         try:
             for written in reader:
                 cells = [cell.strip() for cell in written]
                 if cells not in ([], [""]):
-                    yield Line(number, cells)
+                    lines.append(Line(number, cells))
                 number = reader.line_num + 1
         except csv.Error as error:
             self._fault(number, 0, "", f"is not CSV: {error}")
+        return lines
 
     def _columns(self, header: Line, unit: str | None) -> list[Column]:
-        if len(header.cells) == 1:
-            for separator, name in SEPARATORS.items():
-                if separator in header.cells[0]:
-                    message = f"columns must be separated by commas; these are by {name}"
-                    self._fault(header.number, 0, "", message)
-                    return []
-        if public := public_header(header.cells):
-            self._fault(header.number, 0, "", f"is {public}")
+        if said := _of_another_tool(header.cells):
+            self._fault(header.number, 0, "", said)
             return []
         columns: list[Column] = []
         for index, name in enumerate(header.cells):
@@ -170,9 +158,7 @@ class _Reader:
             if any(column.key == other.key for other in columns):
                 self._fault(header.number, index, name, f"a second column for {column.key}")
             columns.append(column)
-        named = {column.key for column in columns} | {
-            _key(name) for name in header.cells if _key(name) in TIMES
-        }
+        named = {column.key for column in columns} | {*map(_key, header.cells)} & {*TIMES}
         misspelt = {_key_of(near) for near in meant(header.cells, HEADERS)}
         for key in REQUIRED:
             if key not in named | misspelt:
@@ -182,60 +168,49 @@ class _Reader:
 
     def _column(self, header: Line, index: int, name: str, unit: str | None) -> Column | None:
         stem, _, suffix = name.rpartition("_")
+        key = _key(name)
         if stem in TIMES and suffix in PER_SECOND:
             return Column(name, stem, PER_SECOND[suffix])
-        key = _key(name)
-        if key in TIMES:
-            if unit is not None:
-                return Column(name, key, PER_SECOND[unit])
-            message = (
-                f"times need a unit: name the column {_in_units(key)}, or give unit in the scenario"
-            )
-            self._fault(header.number, index, name, message)
-            return None
-        if key in KEYS:
+        if key in TIMES and unit is not None:
+            return Column(name, key, PER_SECOND[unit])
+        if key in KEYS and key not in TIMES:
             return Column(name, key)
-        if not name:
-            message = f"column {index + 1} has no name; is there a comma too many?"
-            self._fault(header.number, index, "", message)
-            return None
-        hint = suggestion(name, HEADERS, present=[*header.cells, *map(_key, header.cells)])
-        near = nearest(name, HEADERS)
-        if near is not None and suffix not in PER_SECOND and _key_of(near) in TIMES:
-            hint = f"; did you mean {_in_units(_key_of(near))}?"
-        self._fault(header.number, index, name, f"unknown column{hint}")
+        if key in TIMES:
+            said = f"times need a unit: name the column {_in_units(key)}"
+            said += ", or give unit in the scenario"
+        elif not name:
+            said = f"column {index + 1} has no name; is there a comma too many?"
+        else:
+            hint = suggestion(name, HEADERS, present=[*header.cells, *map(_key, header.cells)])
+            near = nearest(name, HEADERS)
+            if near is not None and suffix not in PER_SECOND and _key_of(near) in TIMES:
+                hint = f"; did you mean {_in_units(_key_of(near))}?"
+            said = f"unknown column{hint}"
+        self._fault(header.number, index, name, said)
         return None
 
-    def _check_stamps(self, columns: list[Column], body: list[Line], stamps: Stamps) -> None:
-        """Tell of arrivals by a clock or a calendar, once: the other rows have the same."""
-        for index, column in enumerate(columns):
-            for line in body if column.key == "arrival" else ():
-                if len(line.cells) == len(columns):
-                    moved = stamps.first_s is not None
-                    said = stamp(line.cells[index], column.per_second, moved)
-                    if said is not None:
-                        self._fault(line.number, index, column.header, said)
-                        return
-
     def _moved(self, columns: list[Column], body: list[Line], stamps: Stamps) -> list[Column]:
-        """The columns, that of arrivals with another beginning and speed."""
-        index = next((i for i, column in enumerate(columns) if column.key == "arrival"), None)
-        if index is None:
-            return columns
+        """Return the columns, that of arrivals with the beginning and the speed of ``stamps``."""
+        index = [column.key for column in columns].index("arrival")
+        column = columns[index]
         written = [(line, line.cells[index]) for line in body if len(line.cells) == len(columns)]
         for line, cell in written:
-            if cell and not NUMBER.fullmatch(cell):
-                message = (
-                    f"must be a bare number where firstArrival or speed moves it; got {cell!r}"
-                )
-                self._fault(line.number, index, columns[index].header, message)
-        if self.faults:
+            said = stamp(cell, column.per_second, stamps.first_s is not None)
+            if said is not None:  # once: the other rows have the same
+                self._fault(line.number, index, column.header, said)
+                return columns
+        if not stamps.move:
             return columns
-        arrivals = replace(columns[index], per_second=columns[index].per_second * stamps.speed)
-        if stamps.first_s is not None:
-            base = min((float(cell) for _, cell in written if cell), default=0.0)
-            arrivals = replace(arrivals, base=base, start_s=stamps.first_s)
-        return [*columns[:index], arrivals, *columns[index + 1 :]]
+        for line, cell in written:
+            if cell and not NUMBER.fullmatch(cell):
+                said = f"must be a bare number where firstArrival or speed moves it; got {cell!r}"
+                self._fault(line.number, index, column.header, said)
+        if not self.faults:
+            column = replace(column, per_second=column.per_second * stamps.speed)
+            if stamps.first_s is not None:
+                base = min((float(cell) for _, cell in written if cell), default=0.0)
+                column = replace(column, base=base, start_s=stamps.first_s)
+        return [*columns[:index], column, *columns[index + 1 :]]
 
     def _row(self, line: Line, columns: Sequence[Column]) -> Row | None:
         if len(line.cells) != len(columns):
@@ -269,14 +244,23 @@ class _Reader:
         self.faults.append(Fault(self._source, number, column, header, message))
 
 
+def _of_another_tool(cells: list[str]) -> str | None:
+    """Return what a header is that is not podsim's, if it can be recognised."""
+    for separator, name in SEPARATORS.items():
+        if len(cells) == 1 and separator in cells[0]:
+            return f"columns must be separated by commas; these are by {name}"
+    public = public_header(cells)
+    return public and f"is {public}"
+
+
 def _key_of(header: str) -> str:
-    """The key that one of ``HEADERS`` fills."""
+    """Return the key that one of ``HEADERS`` fills."""
     stem, _, unit = header.rpartition("_")
     return stem if unit in PER_SECOND else _key(header)
 
 
 def _in_units(key: str) -> str:
-    """The columns of times that fill ``key``: ``arrival_s, arrival_ms or arrival_us``."""
+    """Return the columns of times that fill ``key``: ``arrival_s, arrival_ms or arrival_us``."""
     return f"{key}_s, {key}_ms or {key}_us"
 
 
@@ -285,7 +269,7 @@ def _key(name: str) -> str:
 
 
 def _value(column: Column, cell: str) -> Any:
-    """A cell as the scenario would say it: a number where it is one, in seconds for a time."""
+    """Return a cell as the scenario would say it: a number where it is one, times in seconds."""
     if column.key in TEXTS:
         return cell
     if not NUMBER.fullmatch(cell):
@@ -297,7 +281,7 @@ def _value(column: Column, cell: str) -> Any:
 
 
 def _said(details: ErrorDetails) -> list[tuple[str, str]]:
-    """The keys at fault and what is wrong, ``{cell}`` standing for what the file says."""
+    """Return the keys at fault and what is wrong, ``{cell}`` standing for what the file says."""
     context = details.get("ctx", {})
     if details["type"] == "inconsistent":
         return [(key, message) for key, message in context["problems"]]
@@ -310,7 +294,7 @@ def _said(details: ErrorDetails) -> list[tuple[str, str]]:
 
 
 def _position(line: str, index: int) -> int:
-    """Column, from 1, where the cell ``index`` of a line begins."""
+    """Return the column, from 1, where the cell ``index`` of a line begins."""
     quoted = False
     cell = 0
     for position, character in enumerate(line, start=1):

@@ -1,6 +1,7 @@
 """Rows of a scripted workload: what one may say, and how rows form conversations."""
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints
@@ -15,8 +16,8 @@ from sim.core.fields import (
     count,
 )
 from sim.core.kernel import instant
-from sim.core.rules import Problem, known, rule
-from sim.workload.client import Priority
+from sim.core.rules import Problem, rule
+from sim.workload.clients import Priority
 
 
 def _as_text(value: Any) -> Any:
@@ -104,28 +105,28 @@ class Row(Model):
 
     @rule
     def _comes_at_some_time(self) -> Iterator[Problem]:
-        if not self.gives("arrival") and not self.gives("think"):
+        if self.arrival is None and self.think is None:
             yield "arrival", "missing: a row needs arrival, or think after the row before it"
 
     @rule
     def _comes_at_one_time(self) -> Iterator[Problem]:
-        if self.gives("arrival", "think"):
+        if self.arrival is not None and self.think is not None:
             yield "think", "a row has arrival or think, not both"
 
     @rule
     def _has_a_row_before_it(self) -> Iterator[Problem]:
-        if self.gives("session"):
+        if self.session is not None:
             return
         for name, key in (("think", "think"), ("kept_tokens", "keptTokens")):
-            if name in self.model_fields_set and self.gives(name):
+            if name in self.model_fields_set and getattr(self, name) is not None:
                 yield key, "only a row with a session has a row before it"
-        if self.gives("turn"):
+        if self.turn is not None:
             yield "turn", "only a row with a session has a turn"
 
     @rule
     def _shares_a_prefix_of_some_length(self) -> Iterator[Problem]:
-        if self.gives("shared_prefix") != self.gives("shared_tokens"):
-            key = "sharedPrefix" if self.gives("shared_tokens") else "sharedTokens"
+        if (self.shared_prefix is None) != (self.shared_tokens is None):
+            key = "sharedPrefix" if self.shared_tokens is not None else "sharedTokens"
             yield key, "missing: sharedPrefix and sharedTokens go together"
 
     @rule
@@ -142,144 +143,112 @@ class Row(Model):
 
 
 class Order(NamedTuple):
-    """The rows as they are sent.
+    """The rows as they are sent, each named by its index.
 
     A chain is a row with an arrival and the rows that wait for it, in turn;
     chains are in order of arrival. ``sessions`` are the turns of each session.
-    Rows are named by their index. ``moved`` rows came later in the file than
-    a row with a later arrival.
+    ``moved`` rows came later in the file than a row with a later arrival;
+    ``orphans`` would wait for a row of their session where there is none.
     """
 
     chains: list[list[int]]
     sessions: dict[str, list[int]]
     moved: int
+    orphans: list[int]
 
 
-def in_order(rows: Sequence[Row]) -> tuple[Order, list[RowFault]]:
+def in_order(rows: Sequence[Row]) -> Order:
     """Sort rows by arrival, stably; rows that wait stay behind the one they wait for."""
-    chains: list[list[int]] = []
     latest: dict[str, list[int]] = {}
     heads: list[tuple[float, list[int]]] = []
-    faults: list[RowFault] = []
+    orphans: list[int] = []
     moved = 0
     newest_s = 0.0
     for index, row in enumerate(rows):
         if row.arrival is not None:
-            chain = [index]
-            heads.append((row.arrival, chain))
+            waiting = [index]
+            heads.append((row.arrival, waiting))
             moved += row.arrival < newest_s
             newest_s = max(newest_s, row.arrival)
             if row.session is not None:
-                latest[row.session] = chain
+                latest[row.session] = waiting
         elif row.session is not None and row.session in latest:
             latest[row.session].append(index)
-        elif row.session is not None and row.think is not None:
-            faults.append(RowFault(index, "think", "the first row of a session needs an arrival"))
+        else:
+            orphans.append(index)
     heads.sort(key=lambda head: instant(head[0]))
-    chains = [chain for _, chain in heads]
+    chains = [waiting for _, waiting in heads]
     sessions: dict[str, list[int]] = {}
-    for chain in chains:
-        for index in chain:
-            session = rows[index].session
-            if session is not None:
-                sessions.setdefault(session, []).append(index)
-    return Order(chains, sessions, moved), faults
+    for index in chain.from_iterable(chains):
+        session = rows[index].session
+        if session is not None:
+            sessions.setdefault(session, []).append(index)
+    return Order(chains, sessions, moved, orphans)
 
 
 def check_rows(
     rows: Sequence[Row], reuse_output: bool, models: Collection[str] = ()
 ) -> list[RowFault]:
-    """What is wrong between rows, and with the models they ask for, in file order.
+    """Return what is wrong between rows, and with the models they ask for, in file order.
 
     Which turn of its session a row is depends on the times and sessions of all.
     """
-    faults = [
-        *_repeated_ids(rows),
-        *known(unserved(rows, models)),
-        *known(_faults_of_order(rows, reuse_output)),
-    ]
+    order = in_order(rows)
+    first = "the first row of a session needs an arrival"
+    faults = [RowFault(index, "think", first) for index in order.orphans]
+    faults += [*_repeated_ids(rows), *unserved(rows, models)]
+    for turns in order.sessions.values():
+        faults += _faults_of_turns(rows, turns, reuse_output)
     return sorted(faults)
 
 
-def _faults_of_order(rows: Sequence[Row], reuse_output: bool) -> Iterator[RowFault]:
-    order, faults = in_order(rows)
-    yield from faults
-    for turns in order.sessions.values():
-        for turn in range(len(turns)):
-            yield from known(_turn_faults(rows, turns, turn, reuse_output))
-
-
 def unserved(rows: Sequence[Row], models: Collection[str]) -> list[RowFault]:
-    """Models that rows ask for and nobody serves, each at its first row; ``models`` may be any
-    if there are none."""
-    if not models:
-        return []
+    """Return the models that rows ask for and no backend serves, each at its first row.
+
+    Without ``models`` any is served.
+    """
     asking: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
+    for index, row in enumerate(rows if models else ()):
         if row.model is not None and row.model not in models:
             asking.setdefault(row.model, []).append(index)
-    served = ", ".join(models)
-    return [
-        RowFault(indices[0], "model", _nobody_serves(model, len(indices), served))
-        for model, indices in asking.items()
-    ]
-
-
-def _nobody_serves(model: str, rows: int, served: str) -> str:
-    which = f" (the first of {rows} rows)" if rows > 1 else ""
-    return f"no backend serves {model!r}{which}; served: {served}"
+    faults = []
+    for model, indices in asking.items():
+        which = f" (the first of {len(indices)} rows)" if len(indices) > 1 else ""
+        said = f"no backend serves {model!r}{which}; served: {', '.join(models)}"
+        faults.append(RowFault(indices[0], "model", said))
+    return faults
 
 
 def _repeated_ids(rows: Sequence[Row]) -> Iterator[RowFault]:
     seen: dict[str, int] = {}
     for index, row in enumerate(rows):
-        yield from known(_repeated_id(row, index, seen))
+        first = index if row.id is None else seen.setdefault(row.id, index)
+        if first != index:
+            yield RowFault(index, "id", f"{row.id!r} is the id of row {first + 1} already")
 
 
-def _repeated_id(row: Row, index: int, seen: dict[str, int]) -> Iterator[RowFault]:
-    first = index if row.id is None else seen.setdefault(row.id, index)
-    if first != index:
-        yield RowFault(index, "id", f"{row.id!r} is the id of row {first + 1} already")
-
-
-def _turn_faults(
-    rows: Sequence[Row], turns: list[int], turn: int, reuse_output: bool
+def _faults_of_turns(
+    rows: Sequence[Row], turns: list[int], reuse_output: bool
 ) -> Iterator[RowFault]:
-    """What is wrong with turn ``turn``, from 0, beside those before it."""
-    index = turns[turn]
-    row, first = rows[index], rows[turns[0]]
-    yield from known(_misnumbered(row, index, turn + 1))
-    if turn == 0:
-        if row.kept_tokens is not None:
+    """Yield what is wrong with the turns of a session beside those before them."""
+    first = rows[turns[0]]
+    shared = first.shared_prefix, first.shared_tokens
+    said = "none" if first.shared_prefix is None else "{!r}, {} tokens".format(*shared)
+    for number, index in enumerate(turns, start=1):
+        row = rows[index]
+        if row.turn not in (None, number):
+            wrong = f"turn {row.turn} of session {row.session!r} comes as its turn {number}"
+            yield RowFault(index, "turn", wrong)
+        if row.shared_prefix is not None and (row.shared_prefix, row.shared_tokens) != shared:
+            wrong = f"must be as in the session's first row ({said}), or left out"
+            yield RowFault(index, "sharedPrefix", wrong)
+        if row.kept_tokens is None:
+            continue
+        if number == 1:
             yield RowFault(index, "keptTokens", "the first turn has no text to keep")
-        return
-    yield from known(_other_prefix(row, index, first))
-    yield from known(_keeps_too_much(row, index, rows[turns[turn - 1]], reuse_output))
-
-
-def _misnumbered(row: Row, index: int, turn: int) -> Iterator[RowFault]:
-    if row.turn is not None and row.turn != turn:
-        said = f"turn {row.turn} of session {row.session!r} comes as its turn {turn}"
-        yield RowFault(index, "turn", said)
-
-
-def _other_prefix(row: Row, index: int, first: Row) -> Iterator[RowFault]:
-    if row.shared_prefix is not None and _shared(row) != _shared(first):
-        said = f"{first.shared_prefix!r}, {first.shared_tokens} tokens"
-        if first.shared_prefix is None:
-            said = "none"
-        message = f"must be as in the session's first row ({said}), or left out"
-        yield RowFault(index, "sharedPrefix", message)
-
-
-def _keeps_too_much(row: Row, index: int, before: Row, reuse_output: bool) -> Iterator[RowFault]:
-    if row.kept_tokens is None:
-        return
-    text = before.prompt_tokens + (before.output_tokens if reuse_output else 0)
-    if row.kept_tokens > text:
-        said = f"the text so far has {text} tokens; got {row.kept_tokens}"
-        yield RowFault(index, "keptTokens", said)
-
-
-def _shared(row: Row) -> tuple[str | None, int | None]:
-    return row.shared_prefix, row.shared_tokens
+            continue
+        before = rows[turns[number - 2]]
+        text = before.prompt_tokens + (before.output_tokens if reuse_output else 0)
+        if row.kept_tokens > text:
+            wrong = f"the text so far has {text} tokens; got {row.kept_tokens}"
+            yield RowFault(index, "keptTokens", wrong)

@@ -15,8 +15,8 @@ from ruamel.yaml import YAML
 
 from sim.baseline.files import store, stored
 from sim.core.stats import Sample
-from sim.engine.steptime import Span, StepTime
-from sim.pool.decision import Decision, Verdict
+from sim.engine.steptime import Span, StepCost
+from sim.pool.decision import ActivationVerdict, Decision
 from sim.pool.swaps import ReclaimClock
 from sim.router.placement.ring import BoundedRing
 from sim.router.placement.table import SessionTable
@@ -92,15 +92,15 @@ def waits_where_it_should_pass(patch: pytest.MonkeyPatch) -> None:
 
     def patient(self, activation, now_s):
         found = verdict(self, activation, now_s)
-        return Verdict.WAIT if found is Verdict.SKIP else found
+        return ActivationVerdict.WAIT if found is ActivationVerdict.SKIP else found
 
     patch.setattr(Decision, "verdict", patient)
 
 
 def slower_steps(patch: pytest.MonkeyPatch) -> None:
     """Every step of an engine takes 4 % longer than the data sheet says."""
-    fixed_s = StepTime.fixed_s
-    patch.setattr(StepTime, "fixed_s", lambda *arguments: 1.04 * fixed_s(*arguments))
+    fixed_s = StepCost.fixed_s
+    patch.setattr(StepCost, "fixed_s", lambda *arguments: 1.04 * fixed_s(*arguments))
 
 
 @pytest.mark.parametrize(

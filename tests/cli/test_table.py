@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from sim.cli.layout import WIDTH
 from sim.cli.table import render
 from sim.core.errors import Fault
 from sim.core.recorder import RunFacts
 from sim.core.request import Status
+from sim.core.text import WIDTH
 from sim.execution.runner import Runs
 from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.tables import DECLARED, Tables
-from sim.scenario.load import Doubt, ScenarioSet
+from sim.scenario.load import ScenarioSet, ScenarioWarning
 from tests.results.builders import Book, facts, pooled_facts, pooled_run
 
 SUMMARY = {
@@ -69,7 +69,9 @@ def table(*results: RunResult, description: str = "", warnings: tuple[str, ...] 
         seeds=(1,),
         variants=(),
         scenario_hash="0" * 64,
-        doubts=tuple(Doubt(Fault("demo.yaml", 0, 0, "", text)) for text in warnings),
+        all_warnings=tuple(
+            ScenarioWarning(Fault("demo.yaml", 0, 0, "", text)) for text in warnings
+        ),
     )
     return render(Runs(scenarios, results), None)
 

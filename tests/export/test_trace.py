@@ -18,7 +18,7 @@ from sim.export.trace import export_trace
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
 from sim.scenario.load import load, load_text
-from sim.workload.recorded import unpacked
+from sim.workload.files import unpacked
 from tests.export.runs import SCENARIOS, kept, small, stored
 
 SHIPPED = [

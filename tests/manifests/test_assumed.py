@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sim.core.document import parse
 from sim.core.errors import ScenarioError, UserError
 from sim.hardware.catalog import models
 from sim.manifests.engines import Given
@@ -11,14 +12,12 @@ from sim.manifests.objects import Manifest
 from sim.manifests.translation import Imported, translate
 from sim.manifests.writing import NoteKind
 from sim.scenario.load import load_text
-from sim.scenario.nodes import plain
-from sim.scenario.yamltext import parse
 from tests.manifests.samples import manifest, translated
 from tests.manifests.test_faults import MODEL, TWO, backends, members, pool, router, service
 
 
 def engines(imported: Imported) -> dict[str, Any]:
-    written: dict[str, Any] = plain(parse(imported.scenario, "written"))["engines"]
+    written: dict[str, Any] = parse(imported.scenario, "written")["engines"]
     return written
 
 
@@ -186,7 +185,7 @@ def test_all_files_of_a_folder_are_imported_at_once():
     assert "there are two InferenceServices 'a'; the first one is at first.yaml:6" in faults[0]
     assert "a scenario has one router, and r is one already" in faults[1]
     imported = translate(folder, Given(assume=True))
-    backend = plain(parse(imported.scenario, "written"))["backends"]["a"]
+    backend = parse(imported.scenario, "written")["backends"]["a"]
     assert backend["replicas"] == 3  # as kubectl apply leaves it
     assert list(engines(imported)) == ["a"]
     assert load_text(imported.scenario).variants
@@ -205,7 +204,7 @@ def test_a_page_of_parts_is_imported_without_those_that_have_no_name():
     with pytest.raises(ScenarioError, match=r"ModelPool\.metadata\.name: is missing"):
         translated(page)
     imported = translated(page, assume=True)
-    assert list(plain(parse(imported.scenario, "written"))["pools"]) == ["p"]
+    assert list(parse(imported.scenario, "written")["pools"]) == ["p"]
     assert any("metadata.name: is missing; it is left out" in line for line in told(imported))
 
 

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.core.document import Path, dotted, parse, parse_documents
 from sim.core.errors import ScenarioError
 from sim.manifests.objects import Manifest
 from sim.manifests.translation import translate
 from sim.manifests.writing import NoteKind
-from sim.scenario.nodes import Mapping, Path, dotted, plain
-from sim.scenario.yamltext import parse, parse_documents
 from tests.manifests.samples import SAMPLES, manifest
 
 VALUES = [
@@ -33,7 +32,7 @@ def accept_or_refuse(manifests: list[Manifest]) -> None:
         assert error.faults
         assert all(line.startswith((*sources, "manifests")) for line in str(error).split("\n"))
         return
-    assert isinstance(parse(imported.scenario, "written"), Mapping)
+    assert isinstance(parse(imported.scenario, "written"), dict)
     assert all(note.about.source in sources for note in imported.notes)
 
 
@@ -76,9 +75,9 @@ def mappings(value: Any, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]
 def test_a_field_that_nobody_knows_is_named_wherever_it_stands(sample: str):
     """It would be lost in silence: the one thing that an import must not do."""
     documents = [
-        plain(document)
+        document
         for name in SAMPLES[sample]
-        for document in parse_documents(manifest(name).text, name)
+        for document, _ in parse_documents(manifest(name).text, name)
     ]
     objects = [each for document in documents for each in document.get("items", (document,))]
     tried = 0

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
+from sim.core.document import parse
 from sim.manifests.fields import go_duration_s
 from sim.manifests.writing import NoteKind
-from sim.scenario.nodes import plain
-from sim.scenario.yamltext import parse
 from tests.manifests.samples import translated
 from tests.manifests.test_faults import (
     MODEL,
@@ -23,7 +22,7 @@ from tests.manifests.test_faults import (
 
 
 def scenario(text: str, **options: Any) -> dict[str, Any]:
-    written: dict[str, Any] = plain(parse(translated(text, **options).scenario, "written"))
+    written: dict[str, Any] = parse(translated(text, **options).scenario, "written")
     return written
 
 
@@ -256,7 +255,7 @@ def test_a_workload_file_takes_the_place_of_the_stand_ins():
     """One's own traffic would be lost, or run beside the stand-ins."""
     workload = "seeds: [4]\nslo: {ttft: 1s}\nworkloads: {w: {kind: script, file: w.csv}}\nname: no"
     imported = translated(TWO, workload=workload)
-    found = plain(parse(imported.scenario, "written"))
+    found = parse(imported.scenario, "written")
     assert found["seeds"] == (4,)
     assert found["slo"] == {"ttft": "1s"}
     assert found["workloads"] == {"w": {"kind": "script", "file": "w.csv"}}

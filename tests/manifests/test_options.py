@@ -2,6 +2,7 @@
 
 import pytest
 
+from sim.core.document import Place
 from sim.manifests import fields as unmodelled
 from sim.manifests.options import (
     LLAMACPP,
@@ -13,7 +14,6 @@ from sim.manifests.options import (
     flag_of,
     flags,
 )
-from sim.scenario.nodes import Place
 
 HERE = Place("m.yaml", 1, 1)
 

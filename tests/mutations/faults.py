@@ -294,7 +294,7 @@ FAULTS = (
     ),
     Fault(
         "hasty-arrivals",
-        "sim.workload.client:Clients.send",
+        "sim.workload.clients:Clients.send",
         "kernel.postponed(Order.ARRIVAL, again)",
         "kernel.postponed(Order.WINDOW, again)",
         "a request overtakes the end of a step at its instant",
@@ -304,9 +304,9 @@ FAULTS = (
     ),
     Fault(
         "hasty-clients",
-        "sim.workload.client:Clients.send",
-        "kernel.at_instant(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)",
-        "kernel.at(kernel.now_s + waits_s, Order.CLIENT_TIMEOUT, leave)",
+        "sim.workload.clients:Clients.later",
+        "self._kernel.at_instant(",
+        "self._kernel.at(",
         "a client leaves at the instant of its last token",
         ("tests/cluster/test_pool_instants.py::test_a_client_leaves_when_its_answer_is_complete",),
     ),

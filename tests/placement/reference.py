@@ -9,7 +9,7 @@ from math import ceil
 
 import xxhash
 
-from sim.testing import Fleet
+from sim.testing import FakeFleet
 
 
 def clockwise(key: int, salt: str, members: dict[int, str], virtual_nodes: int) -> list[int]:
@@ -26,7 +26,7 @@ def clockwise(key: int, salt: str, members: dict[int, str], virtual_nodes: int) 
 
 
 def bounded_ring(
-    walk: list[int], fleet: Fleet, percent: int, strict: bool, floor: int
+    walk: list[int], fleet: FakeFleet, percent: int, strict: bool, floor: int
 ) -> tuple[int, str, str | None]:
     """Pod, outcome and reason of the bounded ring for a key whose walk is given."""
     ready = [pod for pod in walk if fleet.ready[pod]]
@@ -67,7 +67,7 @@ class ReferenceTable:
         self.entries: dict[int, tuple[int, float, float | None]] = {}
 
     def judge(
-        self, key: int | None, fleet: Fleet, now_s: float, walk: list[int]
+        self, key: int | None, fleet: FakeFleet, now_s: float, walk: list[int]
     ) -> tuple[str, str | None, set[int]]:
         """Outcome, reason and the pods among which only chance may choose.
 
@@ -130,13 +130,13 @@ class ReferenceTable:
             if now_s - entry[1] <= self.idle_timeout
         }
 
-    def _fresh(self, pod: int, fleet: Fleet, now_s: float) -> bool:
+    def _fresh(self, pod: int, fleet: FakeFleet, now_s: float) -> bool:
         return now_s - fleet.polled_s[pod] <= self.fresh_for
 
-    def _kv_full(self, pod: int, fleet: Fleet, now_s: float) -> bool:
+    def _kv_full(self, pod: int, fleet: FakeFleet, now_s: float) -> bool:
         return self._fresh(pod, fleet, now_s) and fleet.kv_usage[pod] >= self.kv_full_at
 
-    def _least_loaded(self, fleet: Fleet, now_s: float) -> set[int]:
+    def _least_loaded(self, fleet: FakeFleet, now_s: float) -> set[int]:
         ready = [pod for pod, serves in enumerate(fleet.ready) if serves]
         candidates = [pod for pod in ready if not self._kv_full(pod, fleet, now_s)] or ready
         least = min(fleet.in_flight[pod] for pod in candidates)

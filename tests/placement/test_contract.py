@@ -9,7 +9,7 @@ import pytest
 
 from sim.core import registry
 from sim.core.request import RequestView
-from sim.testing import Fleet, PolicyContract, Router, fresh, keys, pods, request, shake
+from sim.testing import FakeFleet, FakeRouter, PolicyContract, fresh, keys, pods, request, shake
 
 POLICIES = sorted(registry.load().policies)
 
@@ -34,7 +34,7 @@ def build(kind: str, seed: int = 1) -> Any:
 def test_every_pod_is_reached(kind: str) -> None:
     """Pods would stay idle whatever the load."""
     chance = random.Random(7)
-    router = Router(build(kind), pods(6))
+    router = FakeRouter(build(kind), pods(6))
     sessions = [None, *keys(30)]
     reached = set()
     for step in range(400):
@@ -46,7 +46,7 @@ def test_every_pod_is_reached(kind: str) -> None:
 
 def test_those_who_come_and_those_who_stay_are_all_reached(kind: str) -> None:
     """A pod that joins would stay idle."""
-    router = Router(build(kind), pods(3))
+    router = FakeRouter(build(kind), pods(3))
     sessions = [None, *keys(40)]
     assert {router.decide(key).pod for key in sessions} == {0, 1, 2}
     joined = router.join("qwen-late")
@@ -56,7 +56,7 @@ def test_those_who_come_and_those_who_stay_are_all_reached(kind: str) -> None:
 
 def test_requests_without_a_session_go_everywhere(kind: str) -> None:
     """Single-shot prompts would hash to one place."""
-    router = Router(build(kind), pods(4))
+    router = FakeRouter(build(kind), pods(4))
     assert {router.send(None).pod for _ in range(200)} == {0, 1, 2, 3}
 
 
@@ -67,7 +67,7 @@ def test_a_decision_depends_on_names_or_on_slots_never_on_both(kind: str) -> Non
     shuffled = [names[index] for index in (3, 0, 4, 1, 2)]
 
     def slots(order: list[str]) -> list[int]:
-        router = Router(build(kind), Fleet(order))
+        router = FakeRouter(build(kind), FakeFleet(order))
         return [router.decide(key).pod for key in sessions]
 
     plain, renamed = slots(names), slots(shuffled)
@@ -94,7 +94,7 @@ def test_ten_thousand_decisions_read_each_column_a_few_times(kind: str) -> None:
     """A decision would cost more the longer the run or the more virtual nodes there are."""
     fleet = pods(16)
     fleet.waiting = [1] * 16
-    router = Router(build(kind), fleet)
+    router = FakeRouter(build(kind), fleet)
     reads = [0]
     counted = SimpleNamespace(
         names=CountedColumn(fleet.names, reads),

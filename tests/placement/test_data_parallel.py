@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 
 from sim.router.placement.data_parallel import VllmDp
-from sim.testing import Router, pods, router
+from sim.testing import FakeRouter, pods, router
 
 
-def chosen(sender: Router, count: int, now_s: float = 0.0) -> list[int]:
+def chosen(sender: FakeRouter, count: int, now_s: float = 0.0) -> list[int]:
     return [sender.decide(None, now_s).pod for _ in range(count)]
 
 

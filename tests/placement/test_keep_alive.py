@@ -6,14 +6,14 @@ from typing import Any
 from sim.core.request import Status
 from sim.router.placement.keep_alive import KeepAlive, KeepAliveSpec
 from sim.router.views import Ended, PodNotReady
-from sim.testing import Router, context, pods, request
+from sim.testing import FakeRouter, context, pods, request
 
 
-def router(count: int = 4, seed: int = 1, **settings: Any) -> Router:
-    return Router(KeepAlive(KeepAliveSpec(**settings), context(seed)), pods(count))
+def router(count: int = 4, seed: int = 1, **settings: Any) -> FakeRouter:
+    return FakeRouter(KeepAlive(KeepAliveSpec(**settings), context(seed)), pods(count))
 
 
-def over(at: Router, pod: int, now_s: float, status: str = Status.COMPLETED) -> None:
+def over(at: FakeRouter, pod: int, now_s: float, status: str = Status.COMPLETED) -> None:
     at.tell(Ended(request(None), pod, status, now_s))
 
 

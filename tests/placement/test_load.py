@@ -6,7 +6,7 @@ from statistics import mean
 import pytest
 
 from sim.router.placement.load import LeastLoaded, PowerOfTwo, Random, RoundRobin
-from sim.testing import Router, context, pods, router
+from sim.testing import FakeRouter, context, pods, router
 
 
 def one_at_a_time(ties: str, seed: int = 1) -> Counter[int]:
@@ -59,8 +59,8 @@ def test_rotation_goes_on_among_whoever_is_tied() -> None:
 
 def test_c15_each_backend_has_a_rotation_of_its_own() -> None:
     """C15: a counter shared by two models would send all of A to every other pod, 100 to 0."""
-    a = Router(RoundRobin(RoundRobin.spec_type(), context(backend="a")), pods(2, "a"))
-    b = Router(RoundRobin(RoundRobin.spec_type(), context(backend="b")), pods(1, "b"))
+    a = FakeRouter(RoundRobin(RoundRobin.spec_type(), context(backend="a")), pods(2, "a"))
+    b = FakeRouter(RoundRobin(RoundRobin.spec_type(), context(backend="b")), pods(1, "b"))
     served = Counter[str]()
     for _ in range(100):
         for sender in (a, b):

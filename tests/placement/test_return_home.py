@@ -4,13 +4,13 @@ import pytest
 
 from sim.router.placement.ring import BoundedRing, ConsistentHash
 from sim.router.placement.table import SessionTable
-from sim.testing import Router, keys, pods, router
+from sim.testing import FakeRouter, keys, pods, router
 
 A, B = 0, 1
 TURN_TOKENS = 1600
 
 
-def session_at_a(sender: Router) -> int:
+def session_at_a(sender: FakeRouter) -> int:
     """Some session that the policy opens on A, with B looking no better."""
     if isinstance(sender.policy, SessionTable):
         sender.fleet.in_flight = [0, 1]
@@ -18,7 +18,7 @@ def session_at_a(sender: Router) -> int:
     return next(key for key in keys(100) if sender.decide(key).pod == A)
 
 
-def play(sender: Router) -> tuple[str, int]:
+def play(sender: FakeRouter) -> tuple[str, int]:
     """Placement log of six turns and the prompt tokens that the pods had to compute.
 
     Turn k says 1600 k tokens, all of the turn before included; each pod keeps

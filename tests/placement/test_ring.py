@@ -12,7 +12,7 @@ from sim.core.content import Node, Prompt
 from sim.router.placement.hashing import HashRing
 from sim.router.placement.ring import BoundedRing, ConsistentHash
 from sim.router.views import PodAdded, PodRemoved
-from sim.testing import Fleet, Router, keys, pods, request, router
+from sim.testing import FakeFleet, FakeRouter, keys, pods, request, router
 from tests.placement import reference
 
 ALL_READY = [True] * 9
@@ -25,7 +25,7 @@ def ring_of(names: list[str], virtual_nodes: int, salt: str = "1") -> HashRing:
     return ring
 
 
-def key_at_home(sender: Router, pod: int) -> int:
+def key_at_home(sender: FakeRouter, pod: int) -> int:
     """Some session whose home is ``pod``, for as long as nobody is over the bound."""
     return next(key for key in keys(1000) if sender.decide(key).pod == pod)
 
@@ -265,7 +265,7 @@ def test_plain_hashing_knows_no_bound() -> None:
 def test_slots_do_not_matter_to_the_ring() -> None:
     """Sessions would move when pods are listed in another order."""
     names = pods(8).names
-    forward = router(ConsistentHash, Fleet(names))
-    backward = router(ConsistentHash, Fleet(names[::-1]))
+    forward = router(ConsistentHash, FakeFleet(names))
+    backward = router(ConsistentHash, FakeFleet(names[::-1]))
     for key in keys(500):
         assert names[forward.decide(key).pod] == names[::-1][backward.decide(key).pod]

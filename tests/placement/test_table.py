@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from sim.router.placement.table import SessionTable
-from sim.testing import Fleet, Router, keys, pods, router
+from sim.testing import FakeFleet, FakeRouter, keys, pods, router
 
 P, Q, OTHER = 0, 1, 2
 KEY = keys(1)[0]
@@ -47,7 +47,7 @@ C03 = {
 }
 
 
-def bound_to_p(moved_at_s: float | None, **settings: object) -> Router:
+def bound_to_p(moved_at_s: float | None, **settings: object) -> FakeRouter:
     """A router that knows one session on P; ``moved_at_s`` says when it was moved there."""
     fleet = pods(3)
     sender = router(SessionTable, fleet, **settings)
@@ -152,7 +152,7 @@ def test_c03_all_full_and_queuing(gap: int, outcome: str) -> None:
     assert (place.outcome, place.reason) == (outcome, "waiting" if outcome == "spill" else None)
 
 
-def forty_eight_on_a_full_pod(loads: list[int]) -> tuple[Router, list[int]]:
+def forty_eight_on_a_full_pod(loads: list[int]) -> tuple[FakeRouter, list[int]]:
     """C04: 48 sessions on P0, which is full with 2 waiting; only P1 has KV room."""
     fleet = pods(4)
     sender = router(SessionTable, fleet)
@@ -284,7 +284,7 @@ def test_the_ignored_load_percent_changes_nothing() -> None:
     """R18: objects from 0.10.7 carry 125 and would behave differently for it."""
 
     def placed(**settings: object) -> list[tuple[int, str]]:
-        fleet = Fleet(pods(4).names)
+        fleet = FakeFleet(pods(4).names)
         sender = router(SessionTable, fleet, **settings)
         return [sender.send(key)[:2] for key in keys(60) * 2]
 

@@ -11,7 +11,7 @@ import pytest
 
 from sim.router.placement.ring import ConsistentHash
 from sim.router.placement.table import SessionTable
-from sim.testing import Router, keys, pods, router
+from sim.testing import FakeRouter, keys, pods, router
 
 KEY = keys(1)[0]
 
@@ -19,7 +19,7 @@ KEY = keys(1)[0]
 class Clocked:
     """Sends requests at given times, sweeps in between, and watches the gauge."""
 
-    def __init__(self, sender: Router) -> None:
+    def __init__(self, sender: FakeRouter) -> None:
         self.sender = sender
         self.next_tick_s = sender.policy.tick_interval_s
         self.largest_gauge = 0

@@ -30,7 +30,7 @@ print(*(hashlib.sha256(as_bytes(figure, form)).hexdigest() for form in ("svg", "
 @pytest.mark.parametrize("names", [PODS, VARIANTS, [LONG, "wait"]])
 def test_legends_rows_and_titles_fit_and_leave_room_to_draw(names, width_in):
     """The last name was cut off, or the bars were squeezed to nothing by a name."""
-    ax = style.own_axes(style.rows_in(names, width_in), width_in)
+    ax = style.make_room(style.Drawing(width_in).add_subplot(), 0.3)
     for row, (name, look) in enumerate(style.looks(names).items()):
         ax.barh(row, row + 1.0, label=name, color=look.colour)
     style.name_rows(ax, names)
@@ -47,7 +47,7 @@ def test_legends_rows_and_titles_fit_and_leave_room_to_draw(names, width_in):
 
 def test_names_are_drawn_as_they_are_written():
     """A name with two dollar signs was set as a formula, one with a bracket ended the text."""
-    ax = style.own_axes()
+    ax = style.make_room(None, 2.7)
     style.name_rows(ax, ["$x$ <b> & $y_1$"])
     svg = as_bytes(ax.figure).decode()
     assert "$x$ &lt;b&gt; &amp; $y_1$</text>" in svg

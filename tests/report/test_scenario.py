@@ -28,12 +28,11 @@ def test_the_text_may_hold_anything():
     """A description could end the comment, the string or the file."""
     text = "a: b # 'c' \"d\"\n---\n- {e}\n\ttab, \u2028 and <script>"
     plain = {"": {"name": "x", "description": text, "seeds": [1], "flag": "yes", "empty": None}}
-    from sim.scenario.nodes import plain as as_python
-    from sim.scenario.yamltext import parse
+    from sim.core.document import parse
 
     written = resolved_yaml(plain, (3,), "one\ntwo")
     assert written.startswith("# one\n# two\nname: x\n")
-    assert as_python(parse(written, "text")) == {**plain[""], "seeds": (3,)}
+    assert parse(written, "text") == {**plain[""], "seeds": (3,)}
 
 
 def scenario(**changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from sim.core.content import Node, Prompt
 from sim.core.request import Request
 from sim.router.routes import Routes
-from sim.scenario.matching import fits
+from sim.scenario.reachability import fits
 from sim.scenario.routing import Router
 from sim.scenario.schema import Backend
 

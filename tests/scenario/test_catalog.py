@@ -9,11 +9,9 @@ from sim.core.errors import ScenarioError
 from sim.engine.spec import Vllm, kv_blocks
 from sim.hardware.catalog import gpus, models
 from sim.hardware.engine import StepTime
-from sim.scenario.load import ScenarioSet
 from tests.scenario.conftest import GOOD
 
 Lines = Callable[..., list[str]]
-Loaded = Callable[..., ScenarioSet]
 
 GIB = 2**30
 
@@ -187,27 +185,6 @@ def test_every_number_has_a_source() -> None:
     assert min(len(gpus()), len(models())) >= 12
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("q4_k_m", "got 'q4_k_m'; q4_0 stands in for it"),
-        ("Q5_K_M", "got 'Q5_K_M'; q8_0 stands in for it"),
-        ("q6_k", "got 'q6_k'; q8_0 stands in for it"),
-        ("awq", "got 'awq'; podsim calls it int4"),
-        ("[q4_0]", "got a list"),
-        ("q9", "got 'q9'"),
-    ],
-)
-def test_a_format_of_weights_that_has_a_stand_in_is_told_it(
-    faults: Lines, written: str, said: str
-) -> None:
-    """Whoever has a file in a K-quant would have to find out which format comes near."""
-    engine = f"engines.small={{model: qwen3-8b, gpu: h100, weightDtype: {written}}}"
-    (line,) = faults(GOOD, [engine])
-    assert "engines.small.weightDtype: must be " in line
-    assert line.endswith(said)
-
-
 def test_a_model_that_does_not_fit_is_refused_with_the_arithmetic() -> None:
     """A pod without a KV block would reject every request, and nobody would know why."""
     with pytest.raises(ScenarioError) as caught:
@@ -217,27 +194,6 @@ def test_a_model_that_does_not_fit_is_refused_with_the_arithmetic() -> None:
         "- 2 x 4.0 GiB of workspace leaves no room for one KV block; raise tensorParallel or "
         "take a larger gpu"
     )
-
-
-def test_faults_of_an_engine_are_placed_in_the_file(faults: Lines) -> None:
-    """The user would be told of a fault of an engine, but not of which or where."""
-
-    def small(block: str) -> list[str]:
-        return faults(GOOD.replace("kvBlocks: 100", block))
-
-    assert small("gpu: b20, model: qwen3.8-27c") == [
-        "f.yaml:4:16: engines.small.gpu: unknown gpu 'b20'; did you mean 'b200'?",
-        "f.yaml:4:28: engines.small.model: unknown model 'qwen3.8-27c'; "
-        "did you mean 'qwen3.8-27b'?",
-    ]
-    assert small("gpu: b200") == [
-        "f.yaml:4:10: engines.small: the KV capacity is unknown: give kvBlocks, or both gpu and "
-        "model"
-    ]
-    (line,) = small("kvBlocks: 100, gpu: b20, model: my-own")
-    assert line.endswith("unknown gpu 'b20'; did you mean 'b200'?")
-    (line,) = small("gpu: rtx-3090, model: llama-3.1-70b")
-    assert line.startswith("f.yaml:4:10: engines.small: the model does not fit: 0.92 x 1 x 23.7")
 
 
 def test_a_size_that_leaves_less_than_a_block_is_refused() -> None:

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from sim.core.document import parse
 from sim.core.errors import ScenarioError
 from sim.core.fields import Bytes, Duration, Tokens
 from sim.core.registry import Registry
 from sim.scenario.json_schema import json_schema, text
 from sim.scenario.load import ScenarioSet, load_text
-from sim.scenario.nodes import plain
-from sim.scenario.validate import DEFAULT_ENGINE, DEFAULT_POOL
-from sim.scenario.yamltext import parse
+from sim.scenario.validation import DEFAULT_ENGINE, DEFAULT_POOL
 from tests.scenario.conftest import GOOD
 from tests.scenario.schema_subset import fits
 
@@ -134,7 +133,7 @@ def as_json(text: str) -> Any:
             return {key: listed(item) for key, item in value.items()}
         return [listed(item) for item in value] if isinstance(value, tuple) else value
 
-    return listed(plain(parse(text, "f.yaml")))
+    return listed(parse(text, "f.yaml"))
 
 
 AGENTS = GOOD.split("  load:")[0] + "  load: {kind: agents, agents: 2%s}\n"

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from sim.engine.llamacpp.spec import LlamaCpp
 from sim.hardware.catalog import models
 from sim.hardware.engine import StepTime
 from sim.scenario.load import ScenarioSet
 from tests.scenario.conftest import GOOD
 
-Lines = Callable[..., list[str]]
 Loaded = Callable[..., ScenarioSet]
 
 GIB = 2**30
@@ -75,89 +72,3 @@ def test_the_context_follows_from_the_hardware() -> None:
     weights = models()["llama-3.1-8b"].weights_bytes()
     assert spec.kv_tokens() == int((0.92 * 23.5 * GIB - weights - GIB) / 131_072)
     assert not server(ctx_size=8).kv_derived
-
-
-@pytest.mark.parametrize(
-    ("keys", "fault"),
-    [
-        ("parallel: 2", "engines.small: the KV capacity is unknown: give ctxSize, or both gpu and"),
-        (
-            "kvUnifiedPerSlot: 1, cacheRam: 0",
-            "engines.small.kvUnifiedPerSlot: must be at least 2; got 1",
-        ),
-        (
-            "kvUnifiedPerSlot: 4k",
-            "engines.small.cacheRam: the tokens that cacheRam holds are unknown: give",
-        ),
-        ("ctxSize: 8", "engines.small.cacheRam: the tokens that cacheRam holds are unknown: give"),
-        ("ctxSize: 7, parallel: 4, cacheRam: 0", "engines.small.ctxSize: must be at least 8 for 4"),
-        ("ctxSize: 1, cacheRam: 0", "engines.small.ctxSize: must be at least 2 for 4 slots; got 1"),
-        (
-            "ctxSize: 4k, cacheRam: 0, batchSize: 100, ubatchSize: 200",
-            "engines.small.ubatchSize: must be at most batchSize (100); got 200",
-        ),
-        (
-            "ctxSize: 4k, cacheRam: 0, parallel: 9, ubatchSize: 8",
-            "engines.small.parallel: must be at most ubatchSize (8), since each generating slot",
-        ),
-        (
-            "gpu: rtx-4090, model: llama-3.1-8b, kvPerToken: 65536",
-            "engines.small.kvPerToken: goes with ctxSize: a derived one counts the catalogue's",
-        ),
-        (
-            "gpu: rtx-4090, model: qwen3-32b",
-            "engines.small: the model does not fit: 0.92 x 1 x 23.5 GiB of rtx-4090 - 61.0 GiB of",
-        ),
-        (
-            "gpu: rtx-4090, model: qwen3-32b, ctxSize: 4k",
-            "engines.small: the model does not fit: 61.0 GiB of weights are more than 23.5 GiB of",
-        ),
-        (
-            "gpu: rtx-4090, weights: 60GiB, tensorParallel: 2, ctxSize: 4k, cacheRam: 0",
-            "engines.small: the model does not fit: 60.0 GiB of weights are more than 2 x 23.5 GiB",
-        ),
-        ("gpu: rtx-4091, model: llama-3.1-8b", "engines.small.gpu: unknown gpu 'rtx-4091'"),
-        ("ctxSize: 4k, cacheRam: 0, parallel: 0", "engines.small.parallel: must be a whole number"),
-        ("ctxSize: 4k, cacheRam: 0, kvBlocks: 7", "engines.small.kvBlocks: unknown key"),
-    ],
-)
-def test_a_mistake_is_answered_at_its_key(faults: Lines, keys: str, fault: str) -> None:
-    """A user would have to guess what is wrong, or would simulate what cannot be."""
-    (line,) = faults(written(keys))
-    assert fault in line
-
-
-CODER = "gpu: rtx-4090, model: qwen2.5-coder-32b, weightDtype: q4_0"
-
-
-def test_a_context_beyond_the_card_is_doubted_with_the_sum(loaded: Loaded) -> None:
-    """A server that leaves layers on the host would be simulated as if all were on the GPU."""
-    assert loaded(written(f"{CODER}, ctxSize: 16384")).warnings == (
-        "f.yaml:4:96: engines.small.ctxSize: needs 17.2 GiB of weights + 4.0 GiB of KV + 1.0 GiB "
-        "of workspace; 0.92 x 23.5 GiB of rtx-4090 are there: podsim assumes that all of it is on "
-        "the GPU",
-    )
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        f"{CODER}, ctxSize: 16384, workspace: 256MiB",
-        f"{CODER}, ctxSize: 16384, tensorParallel: 2",
-        "ctxSize: 16384, cacheRam: 0, gpu: rtx-4090",
-        "ctxSize: 16384, cacheRam: 0, gpu: rtx-4090, weights: 20GiB",
-        "ctxSize: 1M, model: qwen3-32b",
-        "gpu: rtx-4090, model: llama-3.1-8b",
-    ],
-)
-def test_a_context_that_fits_or_of_unknown_size_is_not_doubted(loaded: Loaded, keys: str) -> None:
-    """A right file, or one that says less, would be blamed for nothing."""
-    assert loaded(written(keys)).warnings == ()
-
-
-def test_a_context_whose_bytes_are_given_is_doubted_too(loaded: Loaded) -> None:
-    """A model that the catalogue does not know would be of any size at all."""
-    keys = "gpu: rtx-4090, weights: 17GiB, kvPerToken: 1MiB, ctxSize: 4096, cacheRam: 0"
-    (warning,) = loaded(written(keys)).warnings
-    assert "17.0 GiB of weights + 4.0 GiB of KV + 1.0 GiB of workspace" in warning
-    assert loaded(written(f"{keys}, workspace: 256MiB")).warnings == ()

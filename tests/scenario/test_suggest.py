@@ -1,16 +1,11 @@
 """What a name of another tool, or a slip of the pen, is said to mean."""
 
-from collections.abc import Callable
-
 import pytest
 
+from sim.core.messages import key_names
 from sim.core.suggest import meant, nearest, suggestion
 from sim.engine.llamacpp.spec import LlamaCpp
 from sim.engine.spec import Vllm
-from sim.scenario.translate import key_names
-from tests.scenario.conftest import GOOD
-
-Lines = Callable[..., list[str]]
 
 ROWS = ("id", "session", "arrival_s", "arrival_ms", "arrival_us", "promptTokens", "outputTokens")
 
@@ -137,45 +132,3 @@ def test_a_kind_that_is_unknown_is_answered_with_all_there_are() -> None:
     assert suggestion("radom", kinds, "see there", every=True) == (
         "; did you mean 'random'? See there"
     )
-
-
-def test_a_setting_may_mean_a_key_that_the_file_has(faults: Lines) -> None:
-    """``--set backends.pods.replcas=4`` is to change replicas: that it is there is no reply."""
-    text = """\
-name: t
-engines: {e: {kvBlocks: 9, stepTime: {a: 1}}}
-backends: {m: {engine: e, replicas: 2, replcas: 3}}
-router: {defaultRoute: m}
-workloads: {w: {kind: script, rows: [{arrival: 0s, promptTokens: 1, outputTokens: 1}]}}
-"""
-    (line,) = faults(text)
-    assert line.endswith("unknown key 'replcas'; 'replicas' is there already")
-    (line,) = faults(text.replace(", replcas: 3", ""), ["backends.m.replcas=3"])
-    assert line.endswith("unknown key 'replcas'; did you mean 'replicas'?")
-
-
-@pytest.mark.parametrize("known", ["pod-lost", "backend-errors", "probe-failure", "load-failure"])
-def test_the_keys_named_are_those_of_the_kind_that_is_written(faults: Lines, known: str) -> None:
-    """A probe-failure with `pool: p` was answered with ten known keys, of all kinds of events:
-    replica, one of them, was refused in its turn."""
-    text = f"{GOOD}events:\n  - {{kind: {known}, at: 1s, pool: p}}\n"
-    (line,) = [each for each in faults(text) if "'pool'" in each]
-    foreign = {
-        "pod-lost": ("probe", "loads", "httpStatus"),
-        "backend-errors": ("probe", "loads", "replica"),
-        "probe-failure": ("loads", "replica", "httpStatus", "restartsProxy"),
-        "load-failure": ("probe", "replica", "httpStatus"),
-    }
-    named = line.partition("known: ")[2].split(", ")
-    assert {"kind", "at", "backend"} <= {*named}
-    assert not {*named} & {*foreign[known]}
-
-
-def test_few_keys_are_named_where_their_mapping_is_missing(faults: Lines) -> None:
-    """`uniform: [100, 500]` was answered "must be a mapping", and not of what."""
-    (line,) = faults(
-        GOOD.split("  load:")[0]
-        + "  load: {kind: requests, arrivals: {kind: constant, rate: 1}, outputTokens: 1, "
-        "promptTokens: {uniform: [100, 500]}}\n"
-    )
-    assert line.endswith("promptTokens.uniform: must be a mapping with min and max; got a list")

@@ -59,95 +59,6 @@ def test_no_variants_are_one_without_a_name(loaded: Loaded, nothing: str) -> Non
     assert only.variant == ""
 
 
-@pytest.mark.parametrize(
-    ("variant", "expected"),
-    [
-        (
-            "backends.pod.policy: {kind: random}",
-            "16:7: backends.pod.policy: no backend 'pod' here; did you mean 'pods'?",
-        ),
-        (
-            "engines.large: {kvBlocks: 1, stepTime: {a: 1}}",
-            "16:7: engines.large: no engine 'large' here; known: small",
-        ),
-        (
-            "backend.pods.policy: {kind: random}",
-            "16:7: backend: unknown key 'backend'; did you mean 'backends'?",
-        ),
-        (
-            "backends.pods.polcy: {kind: random}",
-            "16:7: backends.pods.polcy: unknown key 'polcy'; did you mean 'policy'?",
-        ),
-        (
-            "backends.pods.policy: {kind: bounded-ring, maxLoadPercnt: 120}",
-            "16:50: backends.pods.policy.maxLoadPercnt: unknown key 'maxLoadPercnt'; "
-            "did you mean 'maxLoadPercent'?",
-        ),
-        (
-            "backends.pods.replicas: 0",
-            "16:31: backends.pods.replicas: must be a whole number such as 1, from 1 to 10k; "
-            "got 0 (no request could ever be served)",
-        ),
-        (
-            "backends.pods.replicas.more: 1",
-            "16:7: backends.pods.replicas.more: backends.pods.replicas is 2, not a mapping",
-        ),
-        (
-            "router.rules.1.name: x",
-            "16:7: router.rules.1.name: no entry '1': router.rules has 1, counted from 0",
-        ),
-        (
-            "seeds: [2]",
-            "16:7: variants.a.seeds: a variant cannot change 'seeds', which belongs to the whole "
-            "file",
-        ),
-        (
-            "backends..policy: 1",
-            "16:7: variants.a.backends..policy: must be a path such as backends.a.policy",
-        ),
-    ],
-)
-def test_a_variant_that_cannot_be_is_refused_at_its_line(
-    faults: Lines, variant: str, expected: str
-) -> None:
-    """A slip of the pen in a path would silently compare the base with itself."""
-    assert faults(f"{GOOD}variants:\n  a: {{{variant}}}\n") == [f"f.yaml:{expected}"]
-
-
-def test_the_shape_of_the_block_is_checked(faults: Lines) -> None:
-    """A list of variants, or a name that cannot be a directory, would end in a traceback."""
-    assert faults(f"{GOOD}variants: [a]\n") == [
-        "f.yaml:15:11: variants: must be a mapping from names to {path: value}"
-    ]
-    assert faults(f"{GOOD}variants:\n  a: 5\n  ../b: {{}}\n") == [
-        "f.yaml:16:6: variants.a: must be a mapping from paths to values; got 5",
-        "f.yaml:17:3: variants.../b: a name must be letters, digits, dots and hyphens, a letter "
-        "or a digit first, at most 63 in all",
-    ]
-
-
-def test_a_fault_of_the_base_is_reported_once_and_says_whose_it_is(faults: Lines) -> None:
-    """Five variants would repeat each fault five times, or hide which one has it."""
-    text = GOOD.replace("warmup: 10s", "warmup: -1").replace(
-        "{a: 10}}", "{a: 10}, maxNumSeqs: 200}"
-    )
-    variants = (
-        "variants:\n"
-        "  a: {}\n"
-        "  b: {engines.small.maxNumBatchedTokens: 100}\n"
-        "  c: {engines.small.maxNumBatchedTokens: 100}\n"
-        "  d: {window.warmup: 5s, engines.small.maxNumBatchedTokens: 150}\n"
-    )
-    assert faults(text + variants) == [
-        "f.yaml:2:18: window.warmup: must be a duration such as 30s or 250ms, from 0 to 366d; "
-        "got -1 (variants a, b, c)",
-        "f.yaml:4:57: engines.small.maxNumSeqs: must be at most maxNumBatchedTokens (100), since "
-        "each running sequence takes a token of the step; got 200 (variants b, c)",
-        "f.yaml:4:57: engines.small.maxNumSeqs: must be at most maxNumBatchedTokens (150), since "
-        "each running sequence takes a token of the step; got 200 (variant d)",
-    ]
-
-
 def test_the_base_alone_need_not_be_right(loaded: Loaded) -> None:
     """A file could not leave to its variants what each of them says."""
     text = GOOD.replace("    replicas: 2\n", "    replicas: 0\n")
@@ -173,30 +84,6 @@ def test_settings_win_over_the_file_and_stand_beside_what_its_variants_say(loade
     assert {variant.engines["small"].max_num_seqs for variant in found.variants} == {100}
     assert {variant.window.warmup for variant in found.variants} == {0.0}
     assert all(variant.slo is not None and variant.slo.tpot == 1.0 for variant in found.variants)
-
-
-@pytest.mark.parametrize(
-    ("setting", "chosen", "message"),
-    [
-        ("backends.pods.policy={kind: random}", (), "variants ring-0.10.7, two set"),
-        ("backends.pods.policy={kind: random}", ("ring-0.10.7",), "variant ring-0.10.7 sets"),
-        ("backends.pods={engine: small}", ("two",), "sets backends.pods.policy.kind"),
-        ("backends.pods.policy.kind=random", ("ring-0.10.7",), "sets backends.pods.policy,"),
-        ("backends.pods.policy.maxLoadPercent=150", ("ring-0.10.7",), "ring-0.10.7 sets"),
-        ("backends.pods.replicas=9", (), "variant two sets backends.pods.replicas"),
-        ("engines.small.stepTime.a=3", (), "variant two sets engines.small,"),
-        ("router.rules=[{name: a, backends: [pods]}]", (), "variant two sets router.rules.0.name"),
-    ],
-)
-def test_a_setting_never_replaces_what_a_variant_says(
-    faults: Lines, setting: str, chosen: tuple[str, ...], message: str
-) -> None:
-    """``--set 'backends.qwen.policy={kind: round-robin}' --variant session-table`` printed a column
-    headed session-table that was round-robin; without ``--variant`` three equal columns."""
-    (fault,) = faults(GOOD + VARIANTS, [setting], chosen)
-    path = setting.partition("=")[0]
-    assert fault.startswith(f"--set {setting}: {path}: variant")
-    assert message in fault and f"variants.NAME={{{path}: ...}} adds one" in fault
 
 
 def test_a_setting_may_replace_nothing_that_the_chosen_variants_say(loaded: Loaded) -> None:
@@ -245,21 +132,6 @@ def test_a_setting_that_a_later_one_replaces_is_refused(loaded: Loaded, faults: 
     assert only.slo is not None and only.slo.ttft == 2.0
 
 
-def test_equal_variants_are_told(loaded: Loaded) -> None:
-    """Two names for one thing made two equal columns, which ``validate`` and ``run`` passed."""
-    text = GOOD + VARIANTS + "  three: {backends.pods.policy: {kind: least-loaded}}\n"
-    words = "is equal to variant base: their results will be the same"
-    told = [each for each in loaded(text).warnings if "is equal" in each]
-    assert told == [
-        f"f.yaml:19:3: variants.also-base: {words}",
-        f"f.yaml:27:3: variants.three: {words}",
-    ]
-    assert words not in " ".join(loaded(text, variants=["two", "also-base"]).warnings)
-    assert loaded(text).variant(["base", "three"]).warnings == (
-        f"f.yaml:27:3: variants.three: {words}",
-    )
-
-
 def test_warnings_are_of_the_variants_that_are_run(loaded: Loaded) -> None:
     """``run --variant X`` printed what was doubtful about others."""
     text = GOOD + "variants:\n  a: {}\n  b: {router.rules.0.match: {models: [x]}}\n"
@@ -274,37 +146,6 @@ def test_a_setting_may_take_something_away(loaded: Loaded) -> None:
     """An optional block could not be dropped from the command line."""
     (only,) = loaded(GOOD + "slo: {ttft: 1s}\n", ["slo="]).variants
     assert only.slo is None
-
-
-def test_settings_are_checked_like_the_file_and_together_with_it(faults: Lines) -> None:
-    """A mistyped setting would do nothing, or hide the faults of the file."""
-    settings = [
-        "backends.pods.replcas=4",
-        "backends.pod.replicas=4",
-        "backends.pods.replicas='4'",
-        "engines.small.kvBlocks=[1",
-        "replicas",
-        "=5",
-        "variants={}",
-        "name.first=x",
-    ]
-    assert faults(GOOD.replace("warmup: 10s", "warmup: x"), settings) == [
-        "f.yaml:2:18: window.warmup: must be a duration such as 30s or 250ms, from 0 to 366d; "
-        "got 'x'",
-        "--set backends.pods.replcas=4: backends.pods.replcas: unknown key 'replcas'; "
-        "did you mean 'replicas'?",
-        "--set backends.pod.replicas=4: backends.pod.replicas: no backend 'pod' here; "
-        "did you mean 'pods'?",
-        "--set backends.pods.replicas='4': backends.pods.replicas: must be a whole number such as "
-        "1, from 1 to 10k; got '4'",
-        "--set engines.small.kvBlocks=[1: engines.small.kvBlocks: not YAML: while parsing a flow "
-        "sequence, did not find expected ',' or ']'",
-        "--set replicas: must be path=value, such as backends.a.replicas=4",
-        "--set =5: must be path=value, such as backends.a.replicas=4",
-        "--set variants={}: variants: cannot be set; --variant chooses among variants, "
-        "variants.NAME={} adds one",
-        "--set name.first=x: name.first: name is 'good', not a mapping",
-    ]
 
 
 def test_a_setting_for_one_variant_leaves_the_others_alone(loaded: Loaded, faults: Lines) -> None:

@@ -6,10 +6,8 @@ import tracemalloc
 
 import pytest
 
+from sim.core.document import Place, PlacedMap, at, parse, place_of, resolve
 from sim.core.errors import ScenarioError
-from sim.scenario.nodes import Mapping, Place, at, plain
-from sim.scenario.scalars import resolve
-from sim.scenario.yamltext import parse
 
 
 def faults(text: str) -> list[str]:
@@ -68,7 +66,7 @@ def test_not_a_number_is_read_as_such() -> None:
 def test_quotes_make_text_and_tags_of_the_core_schema_hold() -> None:
     """A quoted number would lose its quotes, or an honest tag would be refused."""
     text = "{a: '5', b: \"true\", c: !!str 5, d: !!int 5, e: !!float 5, f: ! 5, g: !!map {}}"
-    assert plain(parse(text, "f.yaml")) == {
+    assert parse(text, "f.yaml") == {
         "a": "5",
         "b": "true",
         "c": "5",
@@ -81,7 +79,7 @@ def test_quotes_make_text_and_tags_of_the_core_schema_hold() -> None:
 
 def test_keys_are_text_whatever_they_look_like() -> None:
     """A variant called 1.10 would be renamed 1.1, and a model called null lost."""
-    assert plain(parse("{1.10: a, true: b, null: c, 1: d}", "f.yaml")) == {
+    assert parse("{1.10: a, true: b, null: c, 1: d}", "f.yaml") == {
         "1.10": "a",
         "true": "b",
         "null": "c",
@@ -91,7 +89,7 @@ def test_keys_are_text_whatever_they_look_like() -> None:
 
 def test_json_is_read() -> None:
     """JSON is YAML; a scenario written by a program would be refused."""
-    assert plain(parse('{"a":1,"b":[1.5e3,"x",null,true]}', "f.yaml")) == {
+    assert parse('{"a":1,"b":[1.5e3,"x",null,true]}', "f.yaml") == {
         "a": 1,
         "b": (1500.0, "x", None, True),
     }
@@ -101,9 +99,9 @@ def test_places_are_those_of_the_file() -> None:
     """Faults would point at the wrong line; columns count characters, not bytes."""
     root = parse("é: 1\nb:\n  - x\n  - {c: ü, d: 5}\n", "f.yaml")
     item = at(root, "b", 1)
-    assert isinstance(item, Mapping)
-    assert item.keys["d"] == Place("f.yaml", 4, 12)
-    assert at(root, "b", 1, "d").place == Place("f.yaml", 4, 15)  # type: ignore[union-attr]
+    assert isinstance(item, PlacedMap)
+    assert item.keys_at["d"] == Place("f.yaml", 4, 12)
+    assert place_of(root, ("b", 1, "d")) == Place("f.yaml", 4, 15)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,7 @@ three: {<<: [*base, *more], d: 4}
 four: {'<<': 1}
 &key five: *key
 """
-    found = plain(parse(text, "f.yaml"))
+    found = parse(text, "f.yaml")
     assert found["one"] == {"a": 1, "b": 2}
     assert found["two"] == {"a": 1, "b": 3}
     assert found["three"] == {"a": 1, "b": 2, "c": 6, "d": 4}
@@ -238,4 +236,4 @@ def test_a_template_may_be_used_often() -> None:
     text = "base: &base {a: 1, b: 2, c: [1, 2, 3]}\n" + "".join(
         f"x{n}: *base\n" for n in range(10_000)
     )
-    assert len(plain(parse(text, "f.yaml"))) == 10_001
+    assert len(parse(text, "f.yaml")) == 10_001

@@ -1,11 +1,15 @@
 """The commands that are recorded, by name: argument lists that are run in a folder of their own."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BAD_INPUT = Path(__file__).with_name("bad_input.json")
+BAD_USAGE = Path(__file__).with_name("bad_usage.txt")
+TINY = Path(__file__).with_name("tiny")
 
 SHORT = {
     "b200-agents": ["--variant=ring-0.10.7", "--variant=session-table"],
@@ -31,14 +35,32 @@ def commands() -> Iterator[tuple[str, list[Command]]]:
     yield from _texts()
     yield from _stored_runs()
     yield from _searches()
+    yield from _bad_usage()
 
 
-def bad_input(path: Path = BAD_INPUT) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield name, text and options of each faulty or doubtful scenario."""
+def bad_input(path: Path = BAD_INPUT) -> Iterator[tuple[str, dict[str, str], Command]]:
+    """Yield name, files and command of each faulty or doubtful scenario or manifest."""
     for number, case in enumerate(json.loads(path.read_text("utf-8"))):
-        options = [f"--set={each}" for each in case.get("settings", [])]
-        options += [f"--variant={each}" for each in case.get("variants", [])]
-        yield f"bad-input/{number:03}", case["text"], options
+        yield (
+            f"bad-input/{number:03}",
+            {"f.yaml": case["text"], **case.get("files", {})},
+            _asked(case),
+        )
+
+
+def _asked(case: dict[str, Any]) -> Command:
+    settings = [f"--set={each}" for each in case.get("settings", [])]
+    variants = [f"--variant={each}" for each in case.get("variants", [])]
+    verb = case.get("verb", "run" if variants else "validate")
+    unstored = ["--no-store", "--jobs=1"] if verb == "run" else []
+    return [verb, "f.yaml", *settings, *variants, *unstored]
+
+
+def _bad_usage() -> Iterator[tuple[str, list[Command]]]:
+    """Yield the sections of ``bad_usage.txt``: commands on the files of ``tiny/``, most refused."""
+    for section in BAD_USAGE.read_text("utf-8").split("\n[")[1:]:
+        name, _, lines = section.partition("]\n")
+        yield f"bad-usage/{name}", [shlex.split(line) for line in lines.splitlines() if line]
 
 
 def _scenarios() -> Iterator[tuple[str, list[Command]]]:

@@ -10,9 +10,14 @@ import pytest
 
 from sim.core.content import Prompt
 from sim.core.errors import ScenarioError
-from sim.workload import recording_file
-from sim.workload.recording import Recording, RecordingSpec, texts
-from sim.workload.recording_file import RecordedRequest, read_recording
+from sim.workload import recording
+from sim.workload.recording import (
+    RecordedRequest,
+    Recording,
+    RecordingSpec,
+    read_recording,
+    texts,
+)
 from tests.workload.fakes import run
 
 BLOCK = 4
@@ -42,14 +47,15 @@ def faults(tmp_path: Path, *lines: Any) -> list[str]:
 
 
 def request(prompt: int, output: int, *blocks: int) -> RecordedRequest:
-    return RecordedRequest(0.0, prompt, output, list(blocks))
+    runs = [[block, 1] for block in blocks]
+    return RecordedRequest.model_validate(line(0.0, prompt, output, *runs))
 
 
 def shared(first: RecordedRequest, second: RecordedRequest) -> int:
     """Tokens that the sequences, prompt and answer, of two requests have in common."""
     before, after = (
-        Prompt(said.answer, one.prompt_tokens + one.output_tokens)
-        for one, said in zip((first, second), texts((first, second), BLOCK))
+        Prompt(node, one.prompt_tokens + one.output_tokens)
+        for one, node in zip((first, second), texts((first, second), BLOCK))
     )
     return after.common_prefix(before)
 
@@ -98,18 +104,19 @@ def test_what_follows_the_last_full_block_is_the_requests_own():
 
 def test_ids_that_are_not_chained_match_as_sequences():
     """The same block behind two different beginnings would be one."""
-    first, second, third = texts(
-        [request(8, 1, 1, 2), request(8, 1, 3, 2), request(8, 1, 3, 2)], BLOCK
-    )
-    assert second.prompt.common_prefix(first.prompt) == 0
-    assert third.prompt.common_prefix(second.prompt) == 8
+    requests = [request(8, 1, 1, 2), request(8, 1, 3, 2), request(8, 1, 3, 2)]
+    first, second, third = (Prompt(node, 8) for node in texts(requests, BLOCK))
+    assert second.common_prefix(first) == 0
+    assert third.common_prefix(second) == 8
 
 
 def test_gzipped_files_are_read(tmp_path):
     """The shipped recordings could not be."""
     path = tmp_path / "requests.jsonl.gz"
     path.write_bytes(gzip.compress(json.dumps(line(1.0, 9, 7, [5, 2], [9, 2])).encode()))
-    assert read_recording(path, BLOCK) == [RecordedRequest(1.0, 9, 7, [5, 6, 9, 10])]
+    (read,) = read_recording(path, BLOCK)
+    assert (read.arrival_s, read.prompt_tokens, read.output_tokens) == (1.0, 9, 7)
+    assert list(read.blocks) == [5, 6, 9, 10]
 
 
 def test_every_fault_of_a_file_is_named_with_its_line(tmp_path):
@@ -157,7 +164,7 @@ def test_more_blocks_than_memory_holds_are_refused_by_a_stated_limit(tmp_path):
 
 def test_the_limit_on_blocks_is_one_of_the_whole_file(tmp_path, monkeypatch):
     """Many lines below the limit would exhaust memory together; a file at it be refused."""
-    monkeypatch.setattr(recording_file, "MAX_BLOCKS", 7)
+    monkeypatch.setattr(recording, "MAX_BLOCKS", 7)
     assert (
         len(
             read_recording(written(tmp_path, line(0, 10, 6, [1, 4]), line(1, 12, 1, [1, 3])), BLOCK)

@@ -384,12 +384,11 @@ def test_every_fault_of_a_file_is_named_with_line_and_value(play, tmp_path):
         "{not json",
         "[]",
         session(call(0), call(2000) | {"out": -1, "think_time": "soon"}),
-        session(
-            call(1000, runs=[[1, 16]]), call(1000, runs=[[1, 0]]), call(1000) | {"model": None}
-        ),
+        session(call(1000, runs=[[1, 0]]), call(1000) | {"model": None}),
         session(call(1000), inner, {"type": "x"}, 7, call(1000, think=float("nan"))),
         session(),
         {key: value for key, value in good.items() if key != "tool_tokens"},
+        session(call(1000, runs=[[1, 16]]), sub_agent(1.0, 5, call(64, runs=[[1, 2]]))),
     ]
     positive = "must be a whole number of tokens, at least 1"
     seconds = "must be seconds from 0 to 3.16224e+07"
@@ -400,17 +399,18 @@ def test_every_fault_of_a_file_is_named_with_line_and_value(play, tmp_path):
         f":4:1: requests[0].in: {positive}; got 0",
         f":4:1: requests[1].think_time: {seconds}; got 'soon'",
         ":4:1: requests[1].out: must be a whole number of tokens, 0 or more; got -1",
-        ":5:1: requests[0].hash_runs: lists 16 full blocks; the prompt has 15",
-        ":5:1: requests[1].hash_runs: must be a list of [first id, count of ids]",
-        ":5:1: requests[2].model: must be a name; got nothing",
-        ":6:1: requests[2].type: must be one of n, s, subagent; got 'x'",
-        ":6:1: requests[3]: must be an object; got 7",
+        ":5:1: requests[0].hash_runs: must be a list of [first id, count of ids]",
+        ":5:1: requests[1].model: must be a name; got nothing",
         ":6:1: requests[1].requests[0].type: must be one of n, s, subagent; got 'subagent'",
         ":6:1: requests[1].duration_ms: must be milliseconds from 0 to 3.16224e+10; got -1",
+        ":6:1: requests[2].type: must be one of n, s, subagent; got 'x'",
+        ":6:1: requests[3]: must be an object; got 7",
         f":6:1: requests[4].think_time: {seconds}; got nan",
         ":7:1: requests: must be a list of requests; got an empty list",
         ":8:1: tool_tokens: must be a whole number of tokens, 0 or more; "
         "got nothing: the key is missing",
+        ":9:1: requests[0].hash_runs: lists 16 full blocks; the prompt has 15",
+        ":9:1: requests[1].requests[0].hash_runs: lists 2 full blocks; the prompt has 1",
     ]
 
 

@@ -9,8 +9,7 @@ import pytest
 from sim.core.errors import ScenarioError
 from sim.core.request import Request, Status
 from sim.scenario.inputs import Inputs
-from sim.workload.trace import Trace, TraceSpec
-from sim.workload.trace_file import read_trace
+from sim.workload.trace import Trace, TraceSpec, read_trace
 from tests.workload.fakes import Ran, content, run
 
 HEAD = {"podsim_trace": 1}
@@ -198,7 +197,7 @@ def test_what_is_not_json_is_told_with_its_line(tmp_path: Path):
     """A file cut off in the middle would be replayed up to there."""
     path = written(tmp_path, {"request": 0, "arrival_s": 0.0})
     path.write_text(path.read_text() + '\n{"request": 1, "arriv')
-    with pytest.raises(ScenarioError, match=r"day\.jsonl:3:1: is not JSON: Unterminated"):
+    with pytest.raises(ScenarioError, match=r"day\.jsonl:3:16: is not JSON: unterminated"):
         read_trace(path)
 
 

@@ -5,18 +5,26 @@ from pathlib import Path
 
 import click
 
-from sim.cli import ExitCode, Verb
-from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
-from sim.cli.places import SWEEPS, where_to_run
+from sim.cli import ExitCode, Verb, options
+
+
+def _only(_: click.Context, __: click.Parameter, varied: tuple[str, ...]) -> str:
+    """The value of --vary; with several ``Verb`` could not say what to do instead."""
+    if len(varied) > 1:
+        raise click.UsageError(
+            f"--vary: find varies one parameter, here {' and '.join(varied)} are given; fix the "
+            "others with --set PATH=VALUE, or see all combinations with podsim sweep --grid"
+        )
+    return varied[0]
 
 
 @click.command("find", cls=Verb)
 @click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
 @click.option(
     "--vary",
-    "varied",
     required=True,
     multiple=True,
+    callback=_only,
     metavar="PATH=FROM..TO",
     help="The parameter and its range: backends.qwen.replicas=1..32, workloads.coding.agents="
     "16..1024, pools.gpu.members.large.load=10s..10m; or its values: engines.x.tensorParallel="
@@ -37,34 +45,29 @@ from sim.cli.places import SWEEPS, where_to_run
     help="How near the answer is to be: 1 for whole numbers, about a hundredth of the range for "
     "others when missing.",
 )
-@click.option(
-    "--seeds",
-    type=click.IntRange(2, MAX_SEEDS),
-    metavar="N",
-    help="Begin with the seeds 1 to N, not the file's; an interval takes two.",
-)
+@options.seeds("Begin with the seeds 1 to N, not the file's; an interval takes two.", least=2)
 @click.option(
     "--max-seeds",
-    type=click.IntRange(2, MAX_SEEDS),
+    type=click.IntRange(2, options.MAX_SEEDS),
     default=20,
     show_default=True,
     metavar="N",
     help="How many seeds at most, where an interval straddles the target.",
 )
-@with_variants
-@with_settings
-@where_to_run
+@options.variants
+@options.settings
+@options.where_to_run
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    default=SWEEPS,
+    default=options.SWEEPS,
     metavar="DIR",
-    help=f"Where finished runs are kept; {SWEEPS.as_posix()} when missing.",
+    help=f"Where finished runs are kept; {options.SWEEPS.as_posix()} when missing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not text.")
+@options.as_json("Print one JSON document, not text.")
 def command(
     file: Path,
-    varied: tuple[str, ...],
+    vary: str,
     targets: tuple[str, ...],
     tolerance: str | None,
     seeds: int | None,
@@ -97,22 +100,17 @@ def command(
     when one has none: both ends meet the target, or miss it, or it is undecided;
     3 when one has none only since a value could not be measured.
     """
-    if len(varied) > 1:
-        raise click.UsageError(
-            f"--vary: find varies one parameter, here {' and '.join(varied)} are given; fix the "
-            "others with --set PATH=VALUE, or see all combinations with podsim sweep --grid"
-        )
     from sim.cli.findings import as_document, render
     from sim.sweep.executors import executor_factory
     from sim.sweep.search import find
 
     answers = find(
         file,
-        varied[0],
+        vary,
         list(dict.fromkeys(targets)),
         tolerance=tolerance,
         variants=variants,
-        seeds=chosen_seeds(None, seeds, settings),
+        seeds=options.chosen_seeds(None, seeds, settings),
         max_seeds=max_seeds,
         settings=settings,
         store=out,

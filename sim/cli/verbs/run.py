@@ -1,19 +1,16 @@
 """``podsim run``: simulate a scenario and print its variants side by side."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sim.cli import Verb
-from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
-from sim.cli.outputs import named
+from sim.cli import Verb, options
+from sim.cli.progress import reported_progress
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
-    from sim.execution.runner import Progress, Runs
-    from sim.scenario.load import ScenarioSet
+    from sim.execution.runner import Runs
     from sim.timeline.excerpt import Excerpt
     from sim.timeline.timeline import Written
 
@@ -35,21 +32,11 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 
 @click.command("run", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path))
-@with_variants
-@with_seed
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, MAX_SEEDS),
-    metavar="N",
-    help="Run the seeds 1 to N, not the file's.",
-)
-@with_settings
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Worker processes; as many as cores when missing.",
-)
+@options.variants
+@options.seed
+@options.seeds("Run the seeds 1 to N, not the file's.")
+@options.settings
+@options.jobs("Worker processes; as many as cores when missing.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -59,7 +46,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 @click.option(
     "--timeline",
     type=click.Path(path_type=Path),
-    callback=named(".json", ".gz"),
+    callback=options.ends_in(".json", ".gz"),
     metavar="FILE",
     help="Write a trace for ui.perfetto.dev; compressed if FILE ends in .gz. "
     "Several runs write FILE-<variant>-seed-<n> each.",
@@ -74,11 +61,11 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 @click.option(
     "--prometheus",
     type=click.Path(path_type=Path),
-    callback=named(".prom", ".txt"),
+    callback=options.ends_in(".prom", ".txt"),
     metavar="FILE",
     help="Write the metrics of all runs as exposition text; see podsim export.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
+@options.as_json("Print one JSON document, not the table.")
 @click.option(
     "--check",
     is_flag=True,
@@ -111,13 +98,13 @@ def command(
     most 100,000 events, about 20 MB, and ends early where there would be
     more; what it covers is said on stderr.
     """
-    chosen = chosen_seeds(seed, seeds, settings)
+    chosen = options.chosen_seeds(seed, seeds, settings)
     if no_store and out is not None:
         raise click.UsageError("--no-store writes no results, --out says where: give only one")
     if excerpt is not None and timeline is None:
         raise click.UsageError("--timeline-window says what --timeline FILE shows: give both")
-    from sim.cli.table import as_document, render
-    from sim.results.store import made, scenario_folder
+    from sim.cli.provenance import provenance
+    from sim.execution.runner import available_jobs, run_set
     from sim.scenario.load import load
 
     scenarios = load(file, settings, variants=variants)
@@ -126,66 +113,39 @@ def command(
 
         check_writable("the metrics", prometheus)
     store = None if no_store else out or DEFAULT_STORE
-    folder = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
-    with made(folder) if folder else nullcontext():
-        runs = _simulated(
-            *(scenarios, chosen, jobs, check, store, timeline, excerpt, file),
+    kept = None if store is None else f"finished runs are kept in {store}"
+    with reported_progress(kept) as report:
+        runs = run_set(
+            scenarios,
+            seeds=chosen,
+            jobs=jobs or available_jobs(),
+            check=check,
+            store=store,
+            progress=report,
             keep_tables=prometheus is not None,
+            timeline=timeline,
+            excerpt=excerpt,
+            provenance=None if store is None else provenance(file),
         )
     if prometheus is not None:
         _write_metrics(runs, prometheus)
+    _print(runs, store, as_json)
+
+
+def _print(runs: "Runs", store: Path | None, as_json: bool) -> None:
+    from sim.cli.table import as_document, render
+    from sim.results.store import scenario_folder
+
     for written in runs.timelines:
-        click.echo(_told(written), err=True)
+        click.echo(_timeline_in_words(written), err=True)
+    scenarios = runs.scenario
     if as_json:
         for warning in scenarios.warnings:
             click.echo(f"warning: {warning}", err=True)
         click.echo(as_document(runs))
     else:
-        click.echo(render(runs, folder))
-
-
-def _simulated(
-    scenarios: "ScenarioSet",
-    seeds: tuple[int, ...] | None,
-    jobs: int | None,
-    check: bool,
-    store: Path | None,
-    timeline: Path | None,
-    excerpt: "Excerpt | None",
-    file: Path,
-    keep_tables: bool,
-) -> "Runs":
-    """All runs, under a progress bar; when one fails, a word about those that are kept."""
-    from sim.cli.progress import progress_bar
-    from sim.cli.provenance import provenance
-    from sim.execution.runner import available_jobs, run_set
-
-    runs_done = 0
-    try:
-        with progress_bar() as draw:
-
-            def watch(report: "Progress") -> None:
-                nonlocal runs_done
-                runs_done = report.runs_done
-                if draw is not None:
-                    draw(report)
-
-            return run_set(
-                scenarios,
-                seeds=seeds,
-                jobs=jobs or available_jobs(),
-                check=check,
-                store=store,
-                progress=watch,
-                keep_tables=keep_tables,
-                timeline=timeline,
-                excerpt=excerpt,
-                provenance=None if store is None else provenance(file),
-            )
-    except (Exception, KeyboardInterrupt):
-        if store is not None and runs_done:
-            click.echo(f"finished runs are kept in {store}", err=True)
-        raise
+        place = store and scenario_folder(store, scenarios.name, scenarios.scenario_hash)
+        click.echo(render(runs, place))
 
 
 def _write_metrics(runs: "Runs", path: Path) -> None:
@@ -201,21 +161,16 @@ def _write_metrics(runs: "Runs", path: Path) -> None:
     write_file("the metrics", path, exposition(together(found)))
 
 
-def _told(written: "Written") -> str:
+def _timeline_in_words(written: "Written") -> str:
     """What a timeline covers, whether that is less than asked for, and where there is a swap."""
-    shown = written.excerpt
-    cut = "; cut there, more would be too large for viewers" if written.cut else ""
-    return (
+    shown, swap_s = written.excerpt, written.swap_elsewhere_s
+    text = (
         f"timeline {written.path}: {shown.start_s:,g} s to {shown.end_s:,g} s, "
-        f"{written.events:,} events, {written.size_bytes / 1e6:.1f} MB{cut}"
-        f"{_with_swap(written.swap_elsewhere_s)}"
+        f"{written.events:,} events, {written.size_bytes / 1e6:.1f} MB"
     )
-
-
-def _with_swap(swap_s: float | None) -> str:
-    """Which window would show the swap that this timeline lacks."""
-    if swap_s is None:
-        return ""
-    start_s = max(0, int(swap_s) - BEFORE_SWAP_S)
-    window = f"{start_s}s..{int(swap_s) + AFTER_SWAP_S}s"
-    return f"\n  no swap in it, one begins at {swap_s:,.1f} s: --timeline-window {window}"
+    if written.cut:
+        text += "; cut there, more would be too large for viewers"
+    if swap_s is not None:
+        window = f"{max(0, int(swap_s) - BEFORE_SWAP_S)}s..{int(swap_s) + AFTER_SWAP_S}s"
+        text += f"\n  no swap in it, one begins at {swap_s:,.1f} s: --timeline-window {window}"
+    return text

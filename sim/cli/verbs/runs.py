@@ -86,8 +86,8 @@ def show(run: str, as_json: bool) -> None:
 
 
 def _making_and_digests(stored: "tuple[StoredRun, ...]") -> list[str]:
-    from sim.cli.layout import aligned
     from sim.cli.listing import making
+    from sim.core.text import aligned
 
     rows = [("variant", "seed", "digest")]
     rows += [(run.variant or "-", str(run.seed), run.digest) for run in stored[:MOST_SHOWN]]
@@ -102,11 +102,11 @@ def _document(runs: "KeptRuns", stored: "tuple[StoredRun, ...]") -> str:
     from sim.cli.table import as_document
 
     document: dict[str, Any] = json.loads(as_document(runs))
-    for told, run in zip(document["runs"], stored, strict=True):
-        told["path"] = str(run.path)
-        told["variant_hash"] = run.variant_hash
-        told["provenance"] = dict(run.provenance)
-        told["versions"] = {
+    for entry, run in zip(document["runs"], stored, strict=True):
+        entry["path"] = str(run.path)
+        entry["variant_hash"] = run.variant_hash
+        entry["provenance"] = dict(run.provenance)
+        entry["versions"] = {
             program: run.manifest.get(program)
             for program in ("podsim", "python", "numpy", "pyarrow")
         }
@@ -151,7 +151,7 @@ def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
 
 
 def _agreed(question: str) -> bool:
-    """The answer of whoever is at the terminal; to leave without one is to interrupt."""
+    """Ask at the terminal; to leave without an answer is to interrupt."""
     try:
         return click.confirm(question, err=True)
     except click.Abort:
@@ -159,7 +159,7 @@ def _agreed(question: str) -> bool:
 
 
 def _is_terminal() -> bool:
-    """Whether there is somebody to ask."""
+    """Whether a question would be answered."""
     return sys.stdin.isatty()
 
 
@@ -204,8 +204,8 @@ def _refuse_strangers(whole: "list[StoredRun]", torn: "list[Unreadable]") -> Non
 
 def _plan(whole: "list[StoredRun]", torn: "list[Unreadable]") -> list[str]:
     """What would go, one line for all runs of a scenario."""
-    from sim.cli.layout import aligned
     from sim.cli.listing import shelves, size
+    from sim.core.text import aligned
 
     rows = [
         (shelf.name, _counted(shelf.runs), size(shelf.size_bytes))
@@ -228,7 +228,7 @@ def _remove(paths: list[Path]) -> None:
         try:
             remove(path)
         except FileNotFoundError:
-            continue  # somebody else has just removed it
+            continue  # another process has just removed it
         except OSError as error:
             raise UserError(
                 f"cannot remove {path}: {error.strerror}; {_counted(gone)} removed before it"

@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sim.cli import ExitCode, Verb
-from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_seed, with_settings, with_variants
-from sim.cli.outputs import named
-from sim.cli.places import SWEEPS, where_to_run
+from sim.cli import ExitCode, Verb, options
+from sim.cli.progress import reported_progress
 
 if TYPE_CHECKING:
-    from sim.execution.runner import Progress
-    from sim.sweep.design import Design
     from sim.sweep.sweep import Sweep
 
 MAX_POINTS = 100_000
 MAX_RETRIES = 10
+KEPT = "finished runs are kept; the same command makes the missing ones"
 
 
 @click.command("sweep", cls=Verb)
@@ -59,16 +56,11 @@ MAX_RETRIES = 10
     metavar="S",
     help="Of the random points; the same seed, the same points.",
 )
-@with_seed
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, MAX_SEEDS),
-    metavar="N",
-    help="Run the seeds 1 to N at each point, not the file's.",
-)
-@with_variants
-@with_settings
-@where_to_run
+@options.seed
+@options.seeds("Run the seeds 1 to N at each point, not the file's.")
+@options.variants
+@options.settings
+@options.where_to_run
 @click.option(
     "--retries",
     type=click.IntRange(0, MAX_RETRIES),
@@ -80,17 +72,17 @@ MAX_RETRIES = 10
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Folder of all sweeps; {SWEEPS.as_posix()} when missing.",
+    help=f"Folder of all sweeps; {options.SWEEPS.as_posix()} when missing.",
 )
 @click.option(
     *("-o", "--table"),
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=named(".parquet", ".csv"),
+    callback=options.ends_in(".parquet", ".csv"),
     metavar="FILE",
     help="Where the table goes, .parquet or .csv; table.parquet in the folder of the sweep when "
     "missing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the summary.")
+@options.as_json("Print one JSON document, not the summary.")
 def command(
     file: Path,
     grid: tuple[str, ...],
@@ -127,63 +119,41 @@ def command(
     """
     if bool(random) != (points is not None):
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
-    chosen, where = chosen_seeds(seed, seeds, settings), (executor, jobs, address)
-    from sim.cli.sweeps import as_document, failures, render
-    from sim.sweep.design import design
+    chosen = options.chosen_seeds(seed, seeds, settings)
+    from sim.cli.progress import note
+    from sim.sweep.executors import executor_factory
     from sim.sweep.runs import TABLE
-    from sim.sweep.table import write
+    from sim.sweep.sweep import run
 
-    points_of = design(
-        grid=grid,
-        log=log,
-        random=random,
-        points=points or 0,
-        seed=sweep_seed,
-        settings=settings,
-    )
-    found = _swept(file, points_of, variants, chosen, where, retries, out or SWEEPS)
-    place = table or found.folder / TABLE
-    write(found.columns, place)
+    opened = executor_factory(executor, jobs, address)
+    with reported_progress(KEPT, lines=True) as report:
+        found = run(
+            file,
+            grid=grid,
+            log=log,
+            random=random,
+            points=points or 0,
+            sweep_seed=sweep_seed,
+            variants=variants,
+            seeds=chosen,
+            settings=settings,
+            retries=retries,
+            store=out or options.SWEEPS,
+            table_file=table,
+            opened=opened,
+            on_message=note,
+            progress=report,
+        )
+    _print(found, table or found.folder / TABLE, as_json)
+
+
+def _print(found: "Sweep", place: Path, as_json: bool) -> None:
+    """Print the sweep and its failures; exit with their code."""
+    from sim.cli.sweeps import as_document, failures, render
+
     click.echo(json.dumps(as_document(found, place), indent=2) if as_json else render(found, place))
     for line in failures(found):
         click.echo(line, err=True)
     if found.failed:
         is_bug = any(failed.is_bug for _, _, failed in found.failed)
         raise click.exceptions.Exit(ExitCode.INVARIANT if is_bug else ExitCode.INTERNAL)
-
-
-def _swept(
-    file: Path,
-    design: "Design",
-    variants: tuple[str, ...],
-    seeds: tuple[int, ...] | None,
-    place: tuple[str, int | None, str | None],
-    retries: int,
-    root: Path,
-) -> "Sweep":
-    """The whole sweep with its progress, and a word about what is kept."""
-    from sim.cli.progress import note, progress_bar, progress_lines
-    from sim.sweep.executors import executor_factory
-    from sim.sweep.sweep import plan, run_sweep
-
-    runs_done = 0
-    opened = executor_factory(*place)
-    planned = plan(file, design, variants=variants, seeds=seeds)
-    for warning in planned.warnings:
-        note(f"warning: {warning}")
-    try:
-        with progress_bar() as bar:
-            draw = bar or progress_lines()
-
-            def watch(report: "Progress") -> None:
-                nonlocal runs_done
-                runs_done = report.runs_done
-                draw(report)
-
-            return run_sweep(
-                planned, root, opened, retries=retries, on_message=note, progress=watch
-            )
-    except (Exception, KeyboardInterrupt):
-        if runs_done:
-            note("finished runs are kept; the same command makes the missing ones")
-        raise

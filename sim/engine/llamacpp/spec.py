@@ -95,12 +95,12 @@ class LlamaCpp(Engine):
 
     @rule
     def _has_a_known_size(self) -> Iterator[Problem]:
-        if self.kv_derived and not self.gives("gpu", "model"):
+        if self.kv_derived and (self.gpu is None or self.model is None):
             yield "", "the KV capacity is unknown: give ctxSize, or both gpu and model"
 
     @rule
     def _has_one_size(self) -> Iterator[Problem]:
-        if self.kv_derived and self.gives("kv_per_token"):
+        if self.kv_derived and self.kv_per_token is not None:
             message = "goes with ctxSize: a derived one counts the catalogue's bytes"
             yield "kvPerToken", message
 
@@ -166,7 +166,7 @@ class LlamaCpp(Engine):
         """As given; see ``Engine``."""
         return self.kv_per_token
 
-    def doubts(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """A ctxSize that does not fit: llama-server may leave layers or KV on the host."""
         key = self._size_key
         return [] if key is None else memory.overcommitment(self, to_camel(key))
@@ -214,7 +214,7 @@ class LlamaCpp(Engine):
     def _size_key(self) -> str | None:
         """The field that gives the KV capacity; None when it is derived."""
         fields = ("ctx_size", "kv_unified_per_slot")
-        return next((field for field in fields if self.gives(field)), None)
+        return next((field for field in fields if getattr(self, field) is not None), None)
 
     def _share(self, tokens: int) -> int:
         return tokens if self.kv_unified else tokens // self.slots

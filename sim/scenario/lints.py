@@ -1,34 +1,82 @@
 """What may be simulated and is hardly meant: pools that never swap, requests nobody serves.
 
 Or what is written and changes nothing: a number that the end of the run cuts
-off, a priority that no engine looks at. Only what is certain is said here.
+off, a priority that no engine looks at. And numbers that are hardly meant: a time
+in ms, prompts that are too long wherever they go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf
-from typing import Any
+from typing import Any, Final
 
-from sim.core.errors import Fault
+from sim.core.document import Finding, Path, at
+from sim.core.fields import DURATION, SIZE
 from sim.core.suggest import nearest as nearest_name
 from sim.hardware.loading import swap_times
 from sim.scenario.events import BackendErrors, LoadFailureEvent
 from sim.scenario.inputs import Inputs
-from sim.scenario.matching import first_backend, fits, headers_of, matches
-from sim.scenario.nodes import Mapping, Path, fault, nearest
-from sim.scenario.reach import direct_backend, engines_of, reachable
+from sim.scenario.reachability import (
+    direct_backend,
+    engines_of,
+    first_backend,
+    fits,
+    headers_of,
+    matches,
+    reachable,
+)
 from sim.scenario.routing import TEAM_HEADER, Router
 from sim.scenario.schema import Scenario
+from sim.scenario.walk import duration_in_words, values
+
+HOUR_S: Final = 3600.0
+DAY_S: Final = 24 * HOUR_S
+SMALL_BYTES: Final = 1e6
+USUAL_S: Final[Mapping[str, float]] = {
+    "arrival": 366 * DAY_S,
+    "rows": 366 * DAY_S,
+    "events": 7 * DAY_S,
+    "measure": 7 * DAY_S,
+    "warmup": 2 * DAY_S,
+    "idleTimeout": 7 * DAY_S,
+    "tpot": 1.0,
+    "ttft": 100.0,
+    "e2e": HOUR_S,
+    "perRequest": 10.0,
+    "perPromptToken": 0.01,
+    "pollInterval": 60.0,
+    "think": HOUR_S,
+    "cap": HOUR_S,
+    "thinkCap": HOUR_S,
+    "ramp": HOUR_S,
+    "load": HOUR_S,
+    "unload": 600.0,
+    "init": HOUR_S,
+    "compile": HOUR_S,
+    "graphs": HOUR_S,
+    "warmUp": HOUR_S,
+    "quarantineDuration": HOUR_S,
+    "backoff": HOUR_S,
+    "allReduce": 1.0,
+}
+"""By key the longest time that people mean by a bare number; of what is not named here 4 hours.
+
+Judgements, not measurements: what they decide is a warning, and a unit silences it."""
+
+OTHERWISE_S: Final = 4 * HOUR_S
 
 _WILDCARDS = "*?["
 _PACE = ("max", "honour_retry_after", "backoff")
 
 
-def doubts(scenario: Scenario, root: Mapping, inputs: Inputs) -> list[Fault]:
-    """Warnings about ``scenario``, which has no faults, where ``root`` says it.
+def lints(
+    scenario: Scenario, root: Any, inputs: Inputs, served: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Yield warnings about ``scenario``, which has no faults, as ``root`` says it.
 
-    ``inputs`` are the files that its workloads read.
+    ``inputs`` are the files that its workloads read, ``served`` the models that
+    requests may ask for.
     """
-    found = [
+    found = (
         *_pools(scenario),
         *_unrouted(scenario),
         *_keyless(scenario, inputs),
@@ -37,8 +85,10 @@ def doubts(scenario: Scenario, root: Mapping, inputs: Inputs) -> list[Fault]:
         *_never_answered(scenario),
         *_too_late(scenario),
         *_events(scenario),
-    ]
-    return [fault(nearest(root, path).place, path, message) for path, message in found]
+        *_units(scenario, root),
+        *_prompts(scenario, inputs.serving(served)),
+    )
+    return (Finding(path, message) for path, message in found)
 
 
 def _pools(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -46,8 +96,8 @@ def _pools(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for name, pool in scenario.pools.items():
         engines = engines_of(scenario, pool)
         times = {each: swap_times(pool.members[each], engines[each]) for each in engines}
-        for doubt in pool.doubts(times):
-            yield ("pools", name, *doubt.path.split(".")), doubt.message
+        for each in pool.warnings(times):
+            yield ("pools", name, *each.path.split(".")), each.message
 
 
 def _unrouted(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -206,28 +256,29 @@ def _unsent_headers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 def _unlooked_at(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Settings that nothing looks at: priorities under fcfs, contexts or IfIdle without a pool."""
     pools = scenario.pools.values()
+    reached = reachable(scenario)
+    engines = [scenario.engines[scenario.backends[name].engine] for name in reached]
     if not any(pool.contexts(engines_of(scenario, pool)) for pool in pools):
-        for name, workload in scenario.workloads.items():
-            rows = getattr(workload, "rows", None) or ()
-            if getattr(workload, "num_ctx", None) or any(row.num_ctx for row in rows):
-                message = "changes nothing: there is no pool of kind ollama"
-                yield ("workloads", name, "numCtx"), message
+        yield from _in_vain(scenario, "num_ctx", "numCtx", "there is no pool of kind ollama")
     others = ("router", "proxy", "maxInstanceFailoverRerouteAttempts")
-    one_each = all(scenario.backends[name].replicas == 1 for name in reachable(scenario))
+    one_each = all(scenario.backends[name].replicas == 1 for name in reached)
     if scenario.router.proxy.max_instance_failover_reroute_attempts and one_each:
         yield others, "changes nothing: no backend has another pod"
-    engines = [scenario.engines[scenario.backends[name].engine] for name in reachable(scenario)]
     if all(getattr(engine, "scheduling_policy", None) != "priority" for engine in engines):
-        for name, workload in scenario.workloads.items():
-            rows = getattr(workload, "rows", None) or ()
-            if getattr(workload, "priority", 0) or any(row.priority for row in rows):
-                message = "changes nothing: no engine has schedulingPolicy: priority"
-                yield ("workloads", name, "priority"), message
+        why = "no engine has schedulingPolicy: priority"
+        yield from _in_vain(scenario, "priority", "priority", why)
     pooled = {member for pool in pools for member in pool.members}
     for index, rule in enumerate(scenario.router.rules):
         if rule.pool_activation == "IfIdle" and not pooled & set(rule.backends):
             message = "changes nothing: none of the rule's backends is a member of a pool"
             yield ("router", "rules", index, "poolActivation"), message
+
+
+def _in_vain(scenario: Scenario, name: str, key: str, why: str) -> Iterator[tuple[Path, str]]:
+    """Workloads that say ``name``, themselves or in a row, where nothing looks at it."""
+    for workload, spec in scenario.workloads.items():
+        if any(getattr(each, name, None) for each in (spec, *(getattr(spec, "rows", None) or ()))):
+            yield ("workloads", workload, key), f"changes nothing: {why}"
 
 
 def _never_answered(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -257,3 +308,60 @@ def _models_named(scenario: Scenario) -> list[str]:
     if scenario.router.default_route_strategy == "BackendNameMatch":
         named += scenario.backends
     return list(dict.fromkeys(named))
+
+
+def _units(scenario: Scenario, root: Any) -> Iterator[tuple[Path, str]]:
+    """Bare numbers that would be usual in another unit; whoever writes a unit means it."""
+    for path, value, scale, _ in values(scenario):
+        if not value or (scale not in (DURATION, SIZE) and path[-1] != "rate"):
+            continue
+        while at(root, *path) is None and path:  # a distribution that is written as a number
+            path = path[:-1]
+        number = at(root, *path)
+        if not isinstance(number, int | float) or isinstance(value, bool | str):
+            continue
+        if scale is DURATION and value > _usual_s(path):
+            said = duration_in_words(value)
+            yield path, f"is {said}, for a bare number is seconds; did you mean {number}ms?"
+        if scale is SIZE and value < SMALL_BYTES and path[-1] != "kvPerToken":
+            unit = "MiB" if value >= 256 else "GiB"
+            said = f"is {value:,.0f} bytes, for a bare number is bytes"
+            yield path, f"{said}; did you mean {number}{unit}?"
+        if path[-1] == "rate" and value > 1000.0:
+            yield path, f"is {value:,g} requests per second; rates are not per minute"
+
+
+def _usual_s(path: Path) -> float:
+    named = (USUAL_S[key] for key in reversed(path) if isinstance(key, str) and key in USUAL_S)
+    return next(named, OTHERWISE_S)
+
+
+def _prompts(scenario: Scenario, inputs: Inputs) -> Iterator[tuple[Path, str]]:
+    """Prompts that the backends they go to refuse, however idle these are."""
+    for name, workload in scenario.workloads.items():
+        if not hasattr(workload, "beyond"):  # of another package
+            continue
+        for model, backend, tokens, limit in _limits(scenario, workload):
+            for key, what in workload.beyond(tokens, model, inputs):
+                message = (
+                    f"{what}: {backend} serves prompts of at most {tokens:,} tokens "
+                    f"({limit}), and refuses longer ones with 400"
+                )
+                yield ("workloads", name, *key.split(".")), message
+
+
+def _limits(scenario: Scenario, workload: Any) -> Iterator[tuple[str, str, int, str]]:
+    """For each model that is asked for its first backend, the longest prompt there, and why.
+
+    What rows of a file ask for by themselves is not known here.
+    """
+    asked: tuple[str, ...] = getattr(workload, "asks_for", tuple)() or (
+        getattr(workload, "model", None) or "",
+    )
+    for model in dict.fromkeys(asked):
+        way = direct_backend(workload)
+        name = way or first_backend(scenario, model, headers_of(workload))
+        engine = None if name is None else scenario.engines[scenario.backends[name].engine]
+        most = getattr(engine, "most_tokens", None)
+        if name is not None and most is not None:
+            yield model, name, *most()
