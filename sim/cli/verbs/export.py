@@ -143,20 +143,25 @@ def _prometheus(runs: Sequence["StoredRun"], path: Path, as_json: bool) -> list[
     """Write the text, print what dashboards would show; returns that as JSON has it."""
     from sim.cli.dashboard import render
     from sim.cli.progress import watched
-    from sim.export.percentiles import beside, by_series
-    from sim.export.prometheus import exposition, scraped, together
+    from sim.export.prometheus import (
+        exposition,
+        percentiles,
+        percentiles_by_series,
+        scraped,
+        together,
+    )
     from sim.results.unfinished import write_file
 
     found = [scraped(run.read(), run.manifest["scenario"]) for run in watched(runs, "runs")]
     write_file("the metrics", path, exposition(together(found)))
     click.echo(f"metrics of {_counted(len(runs))}: {path}", err=True)
-    rows = [beside(each.families) for each in found]
+    rows = [percentiles(each.families) for each in found]
     if not as_json:
         click.echo(render(list(zip(map(_title, found), rows, strict=True))))
     return [
         {"variant": each.facts.variant, "seed": each.facts.seed, **row.plain}
         for each, added in zip(found, rows, strict=True)
-        for row in (*added, *by_series(each.families))
+        for row in (*added, *percentiles_by_series(each.families))
     ]
 
 
