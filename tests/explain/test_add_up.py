@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.execution.runner import run_one
 from sim.explain.kinds import NAMES
 from sim.results import arrow
 from sim.scenario.load import load_dict
@@ -18,12 +17,9 @@ from tests.explain.runs import BINARY, explain, mean_s, variant
 SHORT = ("window.warmup=60s", "window.measure=240s")
 
 SHIPPED = {
-    "least-loaded": ("quickstart.yaml", "least-loaded", {"queue_tokens_s", "other_prefills_s"}),
-    "bounded-ring": ("quickstart.yaml", "bounded-ring", {"queue_tokens_s", "step_in_flight_s"}),
     "session-table": ("quickstart.yaml", "session-table", {"prefill_s", "decodes_s"}),
     "pool that coalesces": ("pools/three-models.yaml", "coalesce", {"hold_s", "queue_places_s"}),
     "fair pool": ("pools/three-models.yaml", "fair", {"hold_s", "no_share_s"}),
-    "shared card": ("pools/assistant-and-coder.yaml", "wait", {"prefill_s", "other_prefills_s"}),
     "llama-server": ("llamacpp-desk.yaml", "slots", {"queue_places_s", "no_share_s"}),
 }
 
@@ -72,14 +68,6 @@ def test_of_engines(name: str) -> None:
     scenario["workloads"]["urgent"] = {**agents(4), "priority": 0}
     explanation = explain(scenario)
     assert {part for part in NAMES if mean_s(explanation, part) > 0.0} >= expected
-
-
-def test_nothing_changes_by_being_watched() -> None:
-    """The repetition would explain a run that never was."""
-    loaded = variant("quickstart.yaml", "bounded-ring", *SHORT)
-    explanation = explain(loaded)
-    assert explanation.repetition is not None
-    assert explanation.repetition.result.digest == run_one(loaded, 1).digest
 
 
 CLIENTS: dict[str, dict[str, Any]] = {

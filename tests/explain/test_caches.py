@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.core.content import Node, Prompt
+from sim.core.content import Prompt
 from sim.core.kernel import Kernel, Order
 from sim.core.ports import peek
 from sim.engine.spec import Vllm
@@ -87,8 +87,3 @@ def test_what_is_being_generated_is_held_before_it_is_written(ahead: bool, known
     kernel.at(1.0625, Order.OBSERVATION, look)
     kernel.run_until(2.0)
     assert seen == [known, known]
-
-
-def test_whoever_does_not_say_is_not_known() -> None:
-    """A pod of another package that cannot look into its cache would seem to hold nothing."""
-    assert peek(object(), Prompt(Node(), 4)) is None

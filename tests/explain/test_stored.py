@@ -78,19 +78,6 @@ def test_json_has_everything_and_adds_up(stored: Podsim) -> None:
         assert len(request["decisions"][-1]["pods"]) == 2
 
 
-def test_one_request_is_told_in_full(stored: Podsim) -> None:
-    """Parts, decision and pods of one request: what the table has no room for."""
-    ran = stored("explain", place(), 7, 3)
-    assert ran.exit_code == 0, ran.output
-    blocks = ran.stdout.split("\n\n")
-    assert [block.splitlines()[0].split(":")[0] for block in blocks] == [
-        "request 7 (round-robin, seed 7)",
-        "request 3 (round-robin, seed 7)",
-    ]
-    assert "by round-robin: placed" in blocks[0]
-    assert "sent here" in blocks[0]
-
-
 @pytest.mark.parametrize("name", ["tiny", "tiny/round-robin", "tiny/round-robin/seed-7"])
 def test_the_request_to_ask_for_next_can_be_asked_for(stored: Podsim, name: str) -> None:
     """Of a variant with several seeds the last line named a command that is refused."""
@@ -100,12 +87,6 @@ def test_the_request_to_ask_for_next_can_be_asked_for(stored: Podsim, name: str)
     result = stored(*command[1:])
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith(f"request {command[3]} ")
-
-
-def test_output_does_not_depend_on_jobs(stored: Podsim) -> None:
-    """Two people would see different tables of the same runs."""
-    outputs = [stored("explain", "tiny", "--jobs", jobs).stdout for jobs in (1, 2)]
-    assert outputs[0] == outputs[1] != ""
 
 
 def test_a_request_that_is_not_there_is_answered_with_those_that_are(stored: Podsim) -> None:
@@ -121,23 +102,6 @@ def test_a_request_of_several_runs_is_asked_back(stored: Podsim) -> None:
     assert ran.exit_code == 2
     assert ran.stderr.startswith("error: tiny: 4 runs, each with requests of its own; name one")
     assert f"podsim explain {place()} 3" in ran.stderr
-
-
-def test_runs_of_several_scenarios_are_asked_back(stored: Podsim) -> None:
-    """Means of runs that have nothing to do with each other would stand side by side."""
-    assert (
-        stored("run", "tiny.yaml", "--set", "slo.ttft=1s", "--seed", 7, "--jobs", 1).exit_code == 0
-    )
-    ran = stored("explain", RUN)
-    assert ran.exit_code == 2
-    assert "runs of 2 scenarios; name one of them" in ran.stderr
-
-
-def test_requests_and_a_number_of_them_contradict(stored: Podsim) -> None:
-    """One of the two would be ignored silently."""
-    ran = stored("explain", place(), 3, "--slowest", 2)
-    assert ran.exit_code == 2
-    assert "give only one" in ran.stderr
 
 
 def test_another_result_is_not_taken_for_the_run(stored: Podsim) -> None:

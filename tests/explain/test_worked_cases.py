@@ -31,11 +31,6 @@ def one_pod(*rows: Row, **engine: Any) -> Explanation:
     return explain(fleet(script, ROUND_ROBIN, replicas=1, **settings))
 
 
-def test_a_lone_request_is_all_prefill_of_its_own() -> None:
-    """The constant of a step would be blamed on somebody who is not there."""
-    assert parts(one_pod(row(1.0, 512)), 0) == {"prefill_s": STEP_S + 0.5}
-
-
 def test_c35_the_queue_is_told_from_the_prefill() -> None:
     """C35: eight requests for one place: 161 ms of queue for each one ahead, 60 ms of prefill."""
     explanation = one_pod(*[row(0.0, 1000, 11)] * 8, stepTime=T0, maxNumSeqs=1)
@@ -45,12 +40,6 @@ def test_c35_the_queue_is_told_from_the_prefill() -> None:
             "queue_places_s": pytest.approx(0.161 * request),
             "prefill_s": pytest.approx(0.060),
         }
-
-
-def test_c36_every_chunk_is_prefill() -> None:
-    """C36: two steps, 419.6 and 100.4 ms; the second would be lost, or counted as waiting."""
-    explanation = one_pod(row(0.0, 10_000, 3), stepTime=T0, maxNumBatchedTokens=8192)
-    assert parts(explanation, 0) == {"prefill_s": pytest.approx(0.520)}
 
 
 def test_c37_tokens_of_others_in_a_step_are_others() -> None:
@@ -80,13 +69,6 @@ def test_c38_a_hit_longer_than_a_chunk_leaves_one_block_to_compute() -> None:
     assert parts(explanation, 1) == {"prefill_s": STEP_S + 16 * PER_TOKEN_S}
     told = request_report(explanation, 1)
     assert told["cache"]["held_here_tokens"] == told["cached_tokens"] == 16_368
-
-
-def test_two_prompts_in_one_step_share_it() -> None:
-    """Without a constant each of two equal prompts costs half of the step."""
-    explanation = one_pod(row(0.0, 512), row(0.0, 512), stepTime={"a": 0, "b": BINARY["b"], "f": 1})
-    for request in (0, 1):
-        assert parts(explanation, request) == {"prefill_s": 0.5, "other_prefills_s": 0.5}
 
 
 def test_decodes_come_before_other_prompts() -> None:
@@ -142,13 +124,6 @@ def test_async_scheduling_costs_a_step_that_was_planned_before() -> None:
         "planned_ahead_s": STEP_S,
         "prefill_s": STEP_S + 0.25,
     }
-
-
-def test_the_front_end_is_not_the_queue() -> None:
-    """A busy API server would look like a busy GPU."""
-    front_end = {"perRequest": 0.5, "perPromptToken": 0.0009765625}
-    explanation = one_pod(row(0.0, 256), frontEnd=front_end)
-    assert parts(explanation, 0) == {"front_end_s": 0.75, "prefill_s": STEP_S + 0.25}
 
 
 def test_preempted_work_is_not_prefill() -> None:

@@ -46,14 +46,6 @@ def test_the_first_bucket_starts_at_zero_and_the_last_is_its_bound():
     assert bucket_quantile(0.5, (4.0, 8.0), (1, 2, 100)) == 8.0
 
 
-def test_no_values_have_no_percentile():
-    """An idle pod would have a time to first token."""
-    assert bucket_quantile(0.5, (1.0,), (0, 0)) is None
-    assert bucket_quantile(0.0, (1.0, 2.0), (0, 3, 3)) is None
-    with pytest.raises(ValueError, match="share"):
-        bucket_quantile(95.0, (1.0,), (1, 1))
-
-
 @given(values, bounds, shares)
 def test_an_estimate_lies_where_spreading_the_values_evenly_puts_it(values, bounds, shares):
     """The line through a bucket would be wrong: here every bucket's values are laid out evenly."""
@@ -75,14 +67,6 @@ def test_an_estimate_lies_where_spreading_the_values_evenly_puts_it(values, boun
         assert estimate == pytest.approx(spread[at])
     elif at and spread[at] != bounds[-1]:
         assert estimate >= spread[at - 1] * (1 - 1e-12)
-
-
-@given(values, bounds)
-def test_estimates_rise_with_the_share(values, bounds):
-    """A p99 below the p95 would be shown."""
-    histogram = Histogram.of(np.array(values), bounds)
-    estimates = [histogram.quantile(percent / 100.0) for percent in range(1, 101)]
-    assert estimates == sorted(estimates)
 
 
 def test_bounds_are_those_of_vllm_and_llmkube():

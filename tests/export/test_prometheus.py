@@ -1,7 +1,6 @@
 """Exposition text: read back by the official parser, with the values of the tables."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from sim.results.freeze import freeze
 from sim.results.result import RunResult
 from sim.scenario.load import load_dict
 from tests.export.runs import scrape, small, stored
-from tests.results.builders import facts, mixed_run, pooled_facts, pooled_run
+from tests.results.builders import facts, pooled_facts, pooled_run
 
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
@@ -95,33 +94,6 @@ def test_pods_have_the_values_of_their_rows(run):
         assert value(samples, "vllm:num_requests_running", **labels) == poll["running"]
         assert value(samples, "vllm:num_requests_waiting", **labels) == poll["waiting"]
         assert value(samples, "vllm:kv_cache_usage_perc", **labels) == poll["kv_usage"]
-
-
-def test_every_name_that_users_know_is_there():
-    """A dashboard would have an empty panel."""
-    router = {"rules": [_rule("chat", failClosed=True)]}
-    run = pooled_run()
-    gauges = {"a": {"session_bindings": 3.0}}
-    one = scrape(replace(run, facts=replace(run.facts, gauges=gauges)), router=router)
-    names = set(parsed(one))
-    assert names >= {
-        *(f"llmkube_router_{name}_total" for name in ("placements", "requests", "fail_closed")),
-        *("llmkube_router_session_bindings", "llmkube_router_first_token_seconds_bucket"),
-        *("llmkube_modelpool_resident", "llmkube_modelpool_held_requests"),
-        *("llmkube_modelpool_swap_duration_seconds_bucket", "llmkube_modelpool_swaps_total"),
-        *("llmkube_modelpool_hold_duration_seconds_bucket", "llmkube_modelpool_coalesced_total"),
-        *("llmkube_modelpool_busy_skips_total", "llmkube_modelpool_swap_failures_total"),
-        "llmkube_modelpool_reclaims_total",
-        *("vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"),
-        *("vllm:time_to_first_token_seconds_bucket", "vllm:num_preemptions_total"),
-    }
-    types = {
-        family.name: family.type
-        for family in text_string_to_metric_families(exposition(together([one])).decode())
-    }
-    counters = [family for family in one.families if family.kind == "counter"]
-    assert all(family.name.endswith("_total") for family in counters)
-    assert all(types[family.name.removesuffix("_total")] == "counter" for family in counters)
 
 
 PANELS = {
@@ -241,17 +213,6 @@ def test_what_happens_after_the_window_is_not_there_yet():
     assert "llmkube_modelpool_swap_failures_total" not in samples
     with pytest.raises(KeyError):
         samples["llmkube_modelpool_reclaims_total"]
-
-
-def test_a_mixed_run_by_hand():
-    """Rejections, failures and censored requests would be taken for first tokens."""
-    samples = parsed(scrape(mixed_run()))
-    assert value(samples, "llmkube_router_first_token_seconds_count") == 5
-    assert value(samples, "llmkube_router_first_token_seconds_sum") == 1 + 1 + 3 + 1 + 1
-    assert value(samples, "llmkube_router_requests_total", outcome="no_ready_pod") == 1
-    assert value(samples, "llmkube_router_placements_total", outcome="spill", reason="waiting") == 1
-    assert value(samples, "vllm:num_preemptions_total", pod="qwen-0") == 3
-    assert value(samples, "vllm:kv_cache_usage_perc", pod="qwen-1") == 0.7
 
 
 def test_llama_server_goes_by_its_own_names(tmp_path: Path):

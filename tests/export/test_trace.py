@@ -196,24 +196,6 @@ def test_clients_that_try_again_and_faults_are_carried(tmp_path):
     assert replayed(run, tmp_path, "fixed").digest == before.digest
 
 
-def test_the_context_that_a_model_is_to_be_loaded_with_is_carried(tmp_path):
-    """Ollama would load a model again in a run and not in its repetition."""
-    rows = [
-        {"arrival": 10 * index, "promptTokens": 48, "outputTokens": 2, **asked}
-        for index, asked in enumerate([{}, {"numCtx": 2048}, {"numCtx": 4096}, {}])
-    ]
-    member = {"load": 1, "memory": "5GB", "numCtx": 4096}
-    scenario = small(
-        backends={"pods": {"engine": "e"}},
-        pools={"p": {"kind": "ollama", "memory": "8GB", "members": {"pods": member}}},
-        workloads={"w": {"kind": "script", "rows": rows, "numCtx": 2048}},
-    )
-    (run,) = stored(scenario, tmp_path)
-    before = run.read()
-    assert before.requests["hold_s"].tolist() == [1.0, 0.0, 1.0, 1.0]
-    assert replayed(run, tmp_path).digest == before.digest
-
-
 def _agents(**keys: Any) -> dict[str, Any]:
     return {
         **{"kind": "agents", "agents": 3, "ramp": 1, "turns": 3, "freshShare": 1},

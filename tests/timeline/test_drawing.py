@@ -13,7 +13,7 @@ from sim.timeline.drawing import step_name
 from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.timeline import timeline
 from tests.cluster.scenarios import fleet
-from tests.results.builders import Book, mixed_run, pooled_facts, pooled_run
+from tests.results.builders import mixed_run, pooled_run
 from tests.timeline.format import breaches, events
 from tests.timeline.test_format import RUNS
 
@@ -75,18 +75,6 @@ def test_a_request_is_queue_prefill_and_decode_on_its_pod() -> None:
         (11.0, 14.0, "decode"),
         *[(13.0, 14.0, "request 3"), (13.0, 14.0, "queue")],
     ]
-
-
-def test_a_request_says_what_became_of_it() -> None:
-    """The reader would have to look the figures up in the tables."""
-    args = next(event for event in by_hand() if event["name"] == "request 2")["args"]
-    assert args == {
-        **{"session": "B", "turn": 1, "attempt": 1, "outcome": "spill", "reason": "waiting"},
-        **{"status": "completed", "arrival_s": 12.0, "hold_s": 0.25, "queue_s": 0.0},
-        **{"prefill_s": 2.75, "ttft_s": 3.0, "decode_s": 2.0},
-        **{"prompt_tokens": 300, "cached_tokens": 0, "computed_tokens": 300},
-        **{"output_tokens": 5, "preemptions": 0},
-    }
 
 
 def test_placements_last_as_long_as_the_proxy_held_the_request() -> None:
@@ -285,34 +273,6 @@ def test_a_pool_is_who_was_resident_and_how_it_changed_hands() -> None:
     assert skips == [(16.0, "request 2 skips a")]
 
 
-def test_a_pool_shows_whom_it_holds() -> None:
-    """A request that waits for a model would not be seen anywhere until it is placed."""
-    found = pooled()
-    assert slices(found, "held") == [
-        (5.0, 12.0, "request 0 for b"),
-        (44.0, 50.0, "request 3 for a"),
-        (61.0, 71.0, "request 4 for b"),
-        (76.0, 86.0, "request 4 for b"),
-        (95.0, 110.0, "request 6 for a"),
-    ]
-    assert slices(found, "held 2") == [(96.0, 99.0, "request 7 for a")]
-    results = [event["args"]["result"] for event in found if " for " in event["name"]]
-    assert results == [
-        *("granted", "granted", "swap_deadline_exceeded", "granted"),
-        *("still held", "cancelled"),
-    ]
-
-
-def test_a_pool_is_cut_where_the_excerpt_ends() -> None:
-    """Slices would begin before the first second that is shown."""
-    found = pooled(62.0, 80.0)
-    assert slices(found, "resident") == []
-    assert slices(found, "swaps") == [
-        *[(62.0, 71.0, "a > b (deadline)"), (62.0, 63.0, "unload"), (63.0, 71.0, "load")],
-        *[(76.0, 80.0, "cold > b"), (76.0, 80.0, "load")],
-    ]
-
-
 @pytest.mark.parametrize(
     ("start_s", "end_s", "elsewhere_s"),
     [(13.0, 40.0, 44.0), (92.0, 94.0, 95.0), (0.0, 1.0, 5.0), (63.0, 70.0, None)],
@@ -323,12 +283,3 @@ def test_an_excerpt_without_a_swap_says_where_the_next_is(
     """One would look for the swaps of a pool in a minute that has none."""
     drawn = timeline(pooled_run(), StepLog(Excerpt(start_s, end_s)))
     assert drawn.swap_elsewhere_s == elsewhere_s
-
-
-def test_an_excerpt_after_the_last_swap_leads_back_to_the_first() -> None:
-    """One would be told that there is no swap, in a run that has some."""
-    book = Book()
-    for start_s in (5.0, 20.0):
-        book.swap(start_s, "a", end_s=start_s + 2.0)
-    result = book.freeze(pooled_facts())
-    assert timeline(result, StepLog(Excerpt(50.0, 60.0))).swap_elsewhere_s == 5.0

@@ -74,18 +74,3 @@ def test_a_timeline_ends_before_it_has_too_many_events(most_events: int) -> None
     found = events(cut.text)
     assert breaches(found) == []
     assert all(event["ts"] < cut.excerpt.end_s * 1e6 for event in found if event["ph"] != "M")
-
-
-def test_an_event_is_about_two_hundred_bytes() -> None:
-    """The largest file, 100,000 events, would not be about 20 MB."""
-    log = StepLog(Excerpt(30.0, 90.0))
-    whole = timeline(run_one(load_dict(RUNS["agents"]).variants[0], 1, observer=log), log)
-    assert len(whole.text) / whole.events < 200
-
-
-def test_an_excerpt_after_the_end_of_the_run_is_empty() -> None:
-    """A run that ended early would be drawn at a time that it never reached."""
-    log = StepLog(Excerpt(1000.0, 1060.0))
-    shown = timeline(run_one(load_dict(RUNS["preemptions"]).variants[0], 1, observer=log), log)
-    kinds = {event["ph"] for event in events(shown.text)}
-    assert (kinds, shown.cut) == ({"M"}, False)

@@ -1,6 +1,5 @@
 """The file of a timeline opens in trace viewers, whatever happened in the run."""
 
-import json
 from typing import Any
 
 import pytest
@@ -70,43 +69,6 @@ def test_a_breach_would_be_seen() -> None:
     assert kinds == [
         *("fields", "no such thread", "overlaps", "out of order", "an arrow from nowhere")
     ]
-
-
-def test_nothing_lies_outside_the_excerpt() -> None:
-    """A turn of an hour would stretch a minute's timeline to an hour."""
-    times = [
-        (event["ts"], event["ts"] + event.get("dur", 0))
-        for event in events(drawn(RUNS["agents"], 40.0, 50.0).text)
-        if event["ph"] != "M"
-    ]
-    assert min(start for start, _ in times) == 40_000_000
-    assert max(start for start, _ in times) < 50_000_000
-    assert max(end for _, end in times) == 50_000_000
-
-
-def test_two_neighbouring_excerpts_show_every_request_that_one_over_both_shows() -> None:
-    """Something at the border would be in neither, or all of it in both."""
-
-    def requests(start_s: float, end_s: float) -> set[str]:
-        found = events(drawn(RUNS["agents"], start_s, end_s).text)
-        return {event["name"] for event in found if event["name"].startswith("request ")}
-
-    before, after = requests(30.0, 45.0), requests(45.0, 60.0)
-    assert before | after == requests(30.0, 60.0)
-    assert before - after and after - before
-
-
-def test_the_bytes_depend_on_the_run_alone() -> None:
-    """Two timelines of one run could not be compared."""
-    assert drawn(RUNS["agents"]).text == drawn(RUNS["agents"]).text
-
-
-def test_the_whole_is_named_in_the_file() -> None:
-    """A file on a desk would not say which run it is of."""
-    about = json.loads(drawn(RUNS["preemptions"], 0.0, 2.0).text)["otherData"]
-    assert about["scenario"] == "small"
-    assert (about["seed"], about["start_s"], about["end_s"]) == (1, 0.0, 2.0)
-    assert len(about["digest"]) == 32
 
 
 def test_of_slices_that_begin_at_once_the_outer_is_written_first() -> None:
