@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from sim.core.request import Request
+from sim.scenario.inputs import Inputs
 from sim.scenario.schema import Scenario
 from sim.workload.script import ScriptSpec
 from sim.workload.script_rows import in_order
@@ -90,7 +91,7 @@ def _thinking(
     spec: ScriptSpec, name: str, directory: Path, models: tuple[str, ...]
 ) -> set[tuple[str, int]]:
     """Session and turn of the rows of a script that wait for the row before them."""
-    rows = spec.read(directory, models, name)
+    rows = spec.read(Inputs(directory, models), name)
     sessions = in_order(rows).sessions
     return {
         (f"{name}/{session}", turn)

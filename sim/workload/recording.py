@@ -115,10 +115,6 @@ class RecordingSpec(ClientSpec):
         """Whether no request has a session key: a recording of one engine knows of none."""
         return True
 
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads, relative to the scenario."""
-        return (self.file,)
-
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """The recorded prompts."""
         found = inputs.once(read_recording, self.file, self.block_tokens)
