@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sim.cli.explained_request import LEAST_S, Document, block, tokens
-from sim.cli.layout import aligned, side_by_side, wrapped
+from sim.core.text import aligned, side_by_side, wrapped
 from sim.explain.kinds import BEFORE, BESIDE, PARTS, QUEUE
 from sim.explain.report import total
 

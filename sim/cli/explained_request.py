@@ -2,7 +2,7 @@
 
 from typing import Any, Final, TypeAlias
 
-from sim.cli.layout import aligned, wrapped
+from sim.core.text import aligned, wrapped
 from sim.explain.kinds import PARTS
 
 Document: TypeAlias = dict[str, Any]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.cli.layout import aligned, wrapped
+from sim.core.text import aligned, wrapped
 from sim.results.survivors import REFUSED, WORTH_SAYING, share
 from sim.sweep.search_result import in_words
 

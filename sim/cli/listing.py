@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sim.cli.kept import scenario_place
-from sim.cli.layout import GAP, aligned
+from sim.core.text import GAP, aligned
 from sim.results.stored import scenario_name
 
 if TYPE_CHECKING:

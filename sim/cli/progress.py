@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from sim.execution.runner import Progress
+    from sim.execution.runner import OnProgress, Progress
 
 LINE_EVERY_S = 30.0
 
@@ -120,3 +120,26 @@ def progress_lines(every_s: float = LINE_EVERY_S) -> Callable[["Progress"], None
             click.echo(figures(report, elapsed_s), err=True)
 
     return tell
+
+
+@contextmanager
+def reported_progress(kept: str | None, lines: bool = False) -> "Iterator[OnProgress]":
+    """A callback that draws progress while stderr is a terminal, else writes ``lines``.
+
+    When the work fails and some of its runs are done, the message ``kept`` is written.
+    """
+    runs_done = 0
+    try:
+        with progress_bar() as bar:
+            draw = bar or (progress_lines() if lines else lambda _: None)
+
+            def report(progress: "Progress") -> None:
+                nonlocal runs_done
+                runs_done = progress.runs_done
+                draw(progress)
+
+            yield report
+    except (Exception, KeyboardInterrupt):
+        if kept and runs_done:
+            note(kept)
+        raise

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.cli.layout import aligned, wrapped
+from sim.core.text import aligned, wrapped
 from sim.results.shown import Row, percent, wait
 from sim.results.survivors import LATE, LATE_MEANS, WORTH_SAYING, left_out, share
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from sim.cli.layout import side_by_side, wrapped
 from sim.core.stats import PERCENTILE_METHOD
+from sim.core.text import side_by_side, wrapped
 from sim.results.metrics import flatten
 from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, UNKNOWN, Row, shown
 from sim.results.survivors import LATE_MEANS, is_late

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sim.core.ports import StepReport
 from sim.engine.llamacpp.spec import LlamaCpp
 from sim.engine.spec import Vllm
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.engine import Engine
 from sim.hardware.step_times import step_time
 
@@ -24,7 +24,7 @@ class Pricing:
     ranks step together; ``ahead``: it plans a step before the one before it ends.
     """
 
-    steptime: StepTime
+    steptime: StepCost
     places: int
     tokens: int
     least_tokens: int = 1
@@ -36,7 +36,7 @@ def pricing(engine: Engine) -> Pricing | None:
     """The prices of one engine of a scenario; None for a kind that podsim does not bring."""
     if isinstance(engine, Vllm):
         return Pricing(
-            StepTime(step_time(engine)),
+            StepCost(step_time(engine)),
             min(engine.max_num_seqs, engine.max_num_batched_tokens),
             engine.max_num_batched_tokens,
             engine.block_size if engine.prefix_retention == "prompt-tail" else 1,
@@ -44,7 +44,7 @@ def pricing(engine: Engine) -> Pricing | None:
             engine.async_scheduling,
         )
     if isinstance(engine, LlamaCpp):
-        steptime = StepTime(step_time(engine), pass_tokens=engine.ubatch_size)
+        steptime = StepCost(step_time(engine), pass_tokens=engine.ubatch_size)
         return Pricing(steptime, engine.slots, engine.batch_size)
     return None
 

@@ -12,7 +12,7 @@ from sim.core.request import Answer, Reason, Status
 from sim.core.stats import mann_kendall, mser5, time_average
 from sim.results import arrow
 from sim.results.arrow import Mask
-from sim.results.figures import Window
+from sim.results.figures import MeasuredWindow
 from sim.results.notices_by_name import fell_through_only, keyless, listed, of_pools
 from sim.results.requests import RequestColumns
 from sim.results.served import answered_last, of_last_try
@@ -49,7 +49,7 @@ def notices(
 
     ``prompts`` are those of all requests; they are looked at only when no cache had any.
     """
-    window = Window.of(facts)
+    window = MeasuredWindow.of(facts)
     if summary["requests"] == 0:
         return (_nothing_arrived(facts, window),)
     return tuple(
@@ -71,7 +71,7 @@ def notices(
     )
 
 
-def _nothing_arrived(facts: RunFacts, window: Window) -> str:
+def _nothing_arrived(facts: RunFacts, window: MeasuredWindow) -> str:
     if facts.end_s <= window.start_s:
         return (
             f"nothing was measured: the warm-up lasts {window.start_s:g} s and the run ended at "
@@ -84,7 +84,7 @@ def _nothing_arrived(facts: RunFacts, window: Window) -> str:
 
 
 def _refused(
-    requests: RequestColumns, window: Window, summary: dict[str, Any], tables: Tables
+    requests: RequestColumns, window: MeasuredWindow, summary: dict[str, Any], tables: Tables
 ) -> str | None:
     """Who was refused or broke off, and why."""
     refused, total = summary["requests_rejected"] + summary["requests_failed"], summary["requests"]
@@ -117,7 +117,7 @@ def _errors(requests: RequestColumns, tables: Tables, these: Mask, reason: str) 
 
 
 def _gave_up(
-    requests: RequestColumns, window: Window, summary: dict[str, Any], tables: Tables
+    requests: RequestColumns, window: MeasuredWindow, summary: dict[str, Any], tables: Tables
 ) -> str | None:
     """Clients that left, and which figures know nothing of them."""
     left, total = summary["requests_cancelled"], summary["requests"]
@@ -145,7 +145,7 @@ def _for_nobody(facts: RunFacts, summary: dict[str, Any]) -> str | None:
     )
 
 
-def _cut_off(requests: RequestColumns, window: Window) -> str | None:
+def _cut_off(requests: RequestColumns, window: MeasuredWindow) -> str | None:
     """Answers that are shorter than they would have been."""
     here = requests.were(Status.COMPLETED) & window.contains(requests.arrival_s)
     cut = requests.reason.counts(here).get(Reason.LENGTH, 0)
@@ -181,7 +181,7 @@ def _many_censored(summary: dict[str, Any]) -> str | None:
     )
 
 
-def _saturated(requests: RequestColumns, window: Window) -> str | None:
+def _saturated(requests: RequestColumns, window: MeasuredWindow) -> str | None:
     """A backlog that grows all along the window.
 
     The window is cut into ten slices; the run counts as saturated when the
@@ -211,7 +211,7 @@ def _saturated(requests: RequestColumns, window: Window) -> str | None:
     )
 
 
-def _drifts(requests: RequestColumns, window: Window) -> str | None:
+def _drifts(requests: RequestColumns, window: MeasuredWindow) -> str | None:
     """A TTFT that goes one way all along the window, up or down, and far enough to matter.
 
     The medians of ten slices by arrival, so that a few slow requests are none of
@@ -239,7 +239,7 @@ def _drifts(requests: RequestColumns, window: Window) -> str | None:
     )
 
 
-def _warm_up_too_short(requests: RequestColumns, window: Window) -> str | None:
+def _warm_up_too_short(requests: RequestColumns, window: MeasuredWindow) -> str | None:
     """MSER-5 on the TTFTs of the whole run in order of arrival, against the warm-up given.
 
     A run to the end of a finite workload has no steady state to reach and is

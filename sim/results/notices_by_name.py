@@ -9,7 +9,7 @@ from sim.core.recorder import RunFacts
 from sim.core.request import Outcome
 from sim.results import arrow
 from sim.results.arrow import Mask
-from sim.results.figures import Window
+from sim.results.figures import MeasuredWindow
 from sim.results.pools import PoolColumns
 from sim.results.requests import RequestColumns
 from sim.results.served import of_last_try
@@ -35,7 +35,7 @@ def fell_through_only(
     errors = arrow.strings(tables.failed_attempts, "error")
     backend = arrow.strings(tables.failed_attempts, "backend")
     request = arrow.whole(tables.failed_attempts, "request_id")
-    here = Window.of(facts).contains(requests.arrival_s)
+    here = MeasuredWindow.of(facts).contains(requests.arrival_s)
     for rule, figures in summary.get("rules", {}).items():
         first = next(iter(facts.rules[rule]), None)
         if first is None or figures["backends"][first]["served_ratio"] != 0.0:
@@ -53,7 +53,7 @@ def keyless(facts: RunFacts, tables: Tables) -> Iterator[str]:
     placements = tables.placements
     outcome, backend = (arrow.strings(placements, name) for name in ("outcome", "backend"))
     pod = arrow.strings(placements, "pod")
-    here = Window.of(facts).contains(arrow.numbers(placements, "dispatch_s"))
+    here = MeasuredWindow.of(facts).contains(arrow.numbers(placements, "dispatch_s"))
     unkeyed = here & outcome.equal(Outcome.UNKEYED)
     for name, times in backend.counts(unkeyed).items():
         own = here & backend.equal(name)
@@ -68,7 +68,7 @@ def keyless(facts: RunFacts, tables: Tables) -> Iterator[str]:
 
 def of_pools(facts: RunFacts, tables: Tables, summary: dict[str, Any]) -> Iterator[str]:
     """Pools that were busy with themselves, and members that were wanted in vain."""
-    columns, window = PoolColumns.of(tables.pools), Window.of(facts)
+    columns, window = PoolColumns.of(tables.pools), MeasuredWindow.of(facts)
     wanted = columns.kind.equal("hold") | columns.kind.equal("skip")
     wanted &= window.contains(columns.start_s)
     for pool, figures in summary.get("pool", {}).items():
@@ -91,7 +91,9 @@ def of_pools(facts: RunFacts, tables: Tables, summary: dict[str, Any]) -> Iterat
                 )
 
 
-def _endless(facts: RunFacts, columns: PoolColumns, pool: str, window: Window) -> Iterator[str]:
+def _endless(
+    facts: RunFacts, columns: PoolColumns, pool: str, window: MeasuredWindow
+) -> Iterator[str]:
     """A swap that goes on when the run ends, as one does whose load hangs."""
     end_s = facts.end_s
     goes_on = columns.swaps(pool) & np.isnan(columns.end_s)

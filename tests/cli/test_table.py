@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sim.cli.layout import WIDTH
 from sim.cli.table import render
 from sim.core.errors import Fault
 from sim.core.recorder import RunFacts
 from sim.core.request import Status
+from sim.core.text import WIDTH
 from sim.execution.runner import Runs
 from sim.results import arrow
 from sim.results.result import RunResult

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.layout import terms
 from sim.core.registry import load
+from sim.core.text import terms
 
 
 def test_validate_says_what_would_be_run(podsim):

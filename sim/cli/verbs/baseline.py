@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from sim.baseline.folders import BASELINES, SCENARIOS, Folders
-from sim.cli import Verb
-from sim.cli.outputs import FORMATS, judged_output
-from sim.cli.running import with_jobs
+from sim.cli import Verb, options
 
 if TYPE_CHECKING:
     from sim.baseline.baseline import Baseline
@@ -34,7 +32,7 @@ def _shared(function: Command) -> Command:
             help=f"Where the reasons are; {CHANGELOG} when missing.",
         ),
         click.option("--no-changelog", is_flag=True, help="Ask for no reasons."),
-        with_jobs("Worker processes; as many as cores when missing."),
+        options.jobs("Worker processes; as many as cores when missing."),
         click.option(
             "--baselines",
             type=folder,
@@ -103,7 +101,7 @@ def update(
 
 @command.command("check", cls=Verb)
 @_shared
-@judged_output
+@options.judged_output
 def check(
     names: tuple[str, ...],
     scenarios: Path,
@@ -148,7 +146,9 @@ def check(
     ]
     report = checked(comparisons, () if names else found.stale, scenarios)
     for path in outputs:
-        write_whole(path, f"{_rendered(report, FORMATS[path.suffix.lower()], folders)}\n".encode())
+        write_whole(
+            path, f"{_rendered(report, options.FORMATS[path.suffix.lower()], folders)}\n".encode()
+        )
     click.echo(_rendered(report, "json" if as_json else form, folders))
     raise click.exceptions.Exit(exit_code(report.verdict, strict))
 

@@ -11,8 +11,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from sim.cli import Verb
-from sim.cli.chosen import checked_seed, variants_of_file
+from sim.cli import Verb, options
 
 PREFERRED: Final = ("session-table", "least-loaded")
 RSS_UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
@@ -33,18 +32,11 @@ class Cost:
 @click.option(
     "--variant",
     metavar="NAME",
-    shell_complete=variants_of_file,
+    shell_complete=options.variants_of_file,
     help="Variant to run; session-table, least-loaded or the first.",
 )
-@click.option(
-    *("--seed", "seed"),
-    type=click.IntRange(min=0),
-    callback=checked_seed,
-    default=1,
-    metavar="N",
-    help="Seed; 1 if missing.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
+@options.one_seed("Seed; 1 if missing.", default=1)
+@options.as_json()
 def command(file: Path, variant: str | None, seed: int, as_json: bool) -> None:
     """Measure one run of FILE in a fresh process: one variant, one seed, one job, tables stored.
 

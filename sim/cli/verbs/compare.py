@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli import Verb
-from sim.cli.outputs import FORMATS, judged_output
+from sim.cli import Verb, options
 from sim.cli.stored import runs_begun
 
 
@@ -19,7 +18,7 @@ from sim.cli.stored import runs_begun
     help="Compare scenarios that differ; that both have the same workload is your word.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show every metric.")
-@judged_output
+@options.judged_output
 def command(
     base: str,
     new: str | None,
@@ -58,7 +57,7 @@ def command(
     else:
         found = report(base, new, bases, named_sides(new), exact=exact, across=across)
     for path in outputs:
-        text = rendered(found, FORMATS[path.suffix.lower()], everything)
+        text = rendered(found, options.FORMATS[path.suffix.lower()], everything)
         write_whole(path, f"{text}\n".encode())
     click.echo(rendered(found, "json" if as_json else form, everything))
     raise click.exceptions.Exit(exit_code(found.verdict, strict))

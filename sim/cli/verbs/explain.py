@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sim.cli import Verb
-from sim.cli.outputs import figure_format
+from sim.cli import Verb, options
 from sim.cli.stored import named_runs, runs_begun
 from sim.core.errors import UserError
 
@@ -30,13 +29,8 @@ DEFAULT_SLOWEST = 10
     metavar="N",
     help=f"How many of the slowest requests to list; {DEFAULT_SLOWEST} when missing.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Worker processes for several runs; as many as cores when missing.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
+@options.jobs("Worker processes for several runs; as many as cores when missing.")
+@options.as_json("Print one JSON document, not the table.")
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -62,7 +56,7 @@ def command(
     """
     if requests and slowest is not None:
         raise click.UsageError("--slowest lists the slowest, REQUEST says which: give only one")
-    form = plot and figure_format(plot)
+    form = plot and options.figure_format(plot)
     runs = _chosen(run, requests)
     number = slowest or DEFAULT_SLOWEST
     documents = _explained(runs, requests, number, jobs)

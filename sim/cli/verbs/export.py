@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sim.cli import Verb
-from sim.cli.outputs import named
+from sim.cli import Verb, options
 from sim.cli.stored import named_runs, runs_begun
 from sim.core.errors import UserError
 
@@ -30,7 +29,7 @@ def _folder(_: click.Context, option: click.Parameter, folder: Path | None) -> P
 @click.option(
     "--prometheus",
     type=click.Path(path_type=Path),
-    callback=named(".prom", ".txt"),
+    callback=options.ends_in(".prom", ".txt"),
     metavar="FILE",
     help="Write exposition text, as a scrape at the end of the window finds it: "
     "llmkube_router_*, llmkube_modelpool_*, vllm:* (llamacpp:* of llama-server).",
@@ -45,7 +44,7 @@ def _folder(_: click.Context, option: click.Parameter, folder: Path | None) -> P
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
-    callback=named(".jsonl", ".ndjson", ".gz"),
+    callback=options.ends_in(".jsonl", ".ndjson", ".gz"),
     metavar="FILE",
     help="Write the requests of one run (gzipped if FILE ends in .gz) and FILE.yaml, "
     "a scenario that replays them to the same tables.",
@@ -56,7 +55,7 @@ def _folder(_: click.Context, option: click.Parameter, folder: Path | None) -> P
     help="Whether replayed agents wait for their answers again (closed-loop, when missing), "
     "or send when they did.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
+@options.as_json("Print one JSON document, not the table.")
 def command(
     run: str,
     prometheus: Path | None,

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli import ExitCode, Verb
-from sim.cli.chosen import MAX_SEEDS, chosen_seeds, with_settings, with_variants
-from sim.cli.running import SWEEPS, where_to_run, with_seeds
+from sim.cli import ExitCode, Verb, options
 
 
 def _only(_: click.Context, __: click.Parameter, varied: tuple[str, ...]) -> str:
@@ -47,26 +45,26 @@ def _only(_: click.Context, __: click.Parameter, varied: tuple[str, ...]) -> str
     help="How near the answer is to be: 1 for whole numbers, about a hundredth of the range for "
     "others when missing.",
 )
-@with_seeds("Begin with the seeds 1 to N, not the file's; an interval takes two.", least=2)
+@options.seeds("Begin with the seeds 1 to N, not the file's; an interval takes two.", least=2)
 @click.option(
     "--max-seeds",
-    type=click.IntRange(2, MAX_SEEDS),
+    type=click.IntRange(2, options.MAX_SEEDS),
     default=20,
     show_default=True,
     metavar="N",
     help="How many seeds at most, where an interval straddles the target.",
 )
-@with_variants
-@with_settings
-@where_to_run
+@options.variants
+@options.settings
+@options.where_to_run
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    default=SWEEPS,
+    default=options.SWEEPS,
     metavar="DIR",
-    help=f"Where finished runs are kept; {SWEEPS.as_posix()} when missing.",
+    help=f"Where finished runs are kept; {options.SWEEPS.as_posix()} when missing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not text.")
+@options.as_json("Print one JSON document, not text.")
 def command(
     file: Path,
     vary: str,
@@ -112,7 +110,7 @@ def command(
         list(dict.fromkeys(targets)),
         tolerance=tolerance,
         variants=variants,
-        seeds=chosen_seeds(None, seeds, settings),
+        seeds=options.chosen_seeds(None, seeds, settings),
         max_seeds=max_seeds,
         settings=settings,
         store=out,

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli import Verb
-from sim.cli.outputs import named
+from sim.cli import Verb, options
 from sim.core.errors import Fault, ScenarioError, UserError
 
 FILE = click.Path(path_type=Path)
@@ -17,7 +16,7 @@ UNWRITTEN = "scenario"
 @click.option(
     *("-o", "--output"),
     type=FILE,
-    callback=named(".yaml", ".yml"),
+    callback=options.ends_in(".yaml", ".yml"),
     help="Write the scenario to this file; stdout when missing.",
 )
 @click.option("--gpu", metavar="NAME", help="The GPU of all pods, whatever node labels say.")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sim.cli import Verb
-from sim.cli.outputs import named
+from sim.cli import Verb, options
 from sim.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 @click.argument(
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=named(".yaml", ".yml"),
+    callback=options.ends_in(".yaml", ".yml"),
     default="quickstart",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")

@@ -33,7 +33,7 @@ def command(what: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(entries, indent=2))
         return
-    from sim.cli.layout import terms
+    from sim.core.text import terms
 
     for line in terms({name: facts["summary"] for name, facts in entries.items()}):
         click.echo(line)

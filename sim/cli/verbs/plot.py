@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from sim.cli import Verb
-from sim.cli.outputs import FIGURE_FORMATS, figure_format
+from sim.cli import Verb, options
 from sim.cli.stored import DEFAULT_STORE, named_runs, runs_begun
 from sim.core.errors import UserError
 from sim.plots import FIGURES
@@ -50,7 +49,7 @@ def _finite(_: click.Context, option: click.Parameter, width: float) -> float:
 )
 @click.option(
     *("--format", "form"),
-    type=click.Choice(FIGURE_FORMATS),
+    type=click.Choice(options.FIGURE_FORMATS),
     help="File format; svg when missing, or what the name of the file says.",
 )
 @click.option(
@@ -63,7 +62,7 @@ def _finite(_: click.Context, option: click.Parameter, width: float) -> float:
     help="Width of each figure.",
 )
 @click.option("--list", "as_list", is_flag=True, help="Say which figures there are.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
+@options.as_json()
 def command(
     runs: tuple[str, ...],
     figures: tuple[str, ...],
@@ -103,7 +102,7 @@ def _print(document: object, lines: "Iterable[str] | Mapping[str, str]", as_json
     if as_json:
         click.echo(json.dumps(document, indent=2))
         return
-    from sim.cli.layout import terms
+    from sim.core.text import terms
 
     for line in terms(lines) if isinstance(lines, Mapping) else lines:
         click.echo(line)
@@ -115,7 +114,9 @@ def _place(
     """The folder or the file that is meant, and the format."""
     if out is None or not out.suffix or out.is_dir():
         return out, None, form or "svg"
-    suffix = figure_format(out, ", or a folder, which must be there already if its name has a dot")
+    suffix = options.figure_format(
+        out, ", or a folder, which must be there already if its name has a dot"
+    )
     if figures != 1:
         raise click.UsageError(f"{out} is one file: name one --figure, or give a folder")
     if form is not None and form != suffix:

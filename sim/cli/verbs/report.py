@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli import Verb
-from sim.cli.outputs import named
+from sim.cli import Verb, options
 from sim.cli.stored import named_runs, runs_begun
 from sim.core.errors import UserError
 
@@ -15,7 +14,7 @@ from sim.core.errors import UserError
 @click.option(
     *("-o", "--output"),
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=named(".html", ".htm"),
+    callback=options.ends_in(".html", ".htm"),
     default=Path("report.html"),
     show_default=True,
     metavar="FILE",

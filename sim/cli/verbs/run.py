@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sim.cli import Verb
-from sim.cli.chosen import chosen_seeds, with_seed, with_settings, with_variants
-from sim.cli.outputs import named
-from sim.cli.running import reported_progress, with_jobs, with_seeds
+from sim.cli import Verb, options
+from sim.cli.progress import reported_progress
 from sim.cli.stored import DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -34,11 +32,11 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 
 @click.command("run", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path))
-@with_variants
-@with_seed
-@with_seeds("Run the seeds 1 to N, not the file's.")
-@with_settings
-@with_jobs("Worker processes; as many as cores when missing.")
+@options.variants
+@options.seed
+@options.seeds("Run the seeds 1 to N, not the file's.")
+@options.settings
+@options.jobs("Worker processes; as many as cores when missing.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -48,7 +46,7 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 @click.option(
     "--timeline",
     type=click.Path(path_type=Path),
-    callback=named(".json", ".gz"),
+    callback=options.ends_in(".json", ".gz"),
     metavar="FILE",
     help="Write a trace for ui.perfetto.dev; compressed if FILE ends in .gz. "
     "Several runs write FILE-<variant>-seed-<n> each.",
@@ -63,11 +61,11 @@ def _excerpt(_: click.Context, option: click.Parameter, text: str | None) -> "Ex
 @click.option(
     "--prometheus",
     type=click.Path(path_type=Path),
-    callback=named(".prom", ".txt"),
+    callback=options.ends_in(".prom", ".txt"),
     metavar="FILE",
     help="Write the metrics of all runs as exposition text; see podsim export.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the table.")
+@options.as_json("Print one JSON document, not the table.")
 @click.option(
     "--check",
     is_flag=True,
@@ -100,7 +98,7 @@ def command(
     most 100,000 events, about 20 MB, and ends early where there would be
     more; what it covers is said on stderr.
     """
-    chosen = chosen_seeds(seed, seeds, settings)
+    chosen = options.chosen_seeds(seed, seeds, settings)
     if no_store and out is not None:
         raise click.UsageError("--no-store writes no results, --out says where: give only one")
     if excerpt is not None and timeline is None:

@@ -86,8 +86,8 @@ def show(run: str, as_json: bool) -> None:
 
 
 def _making_and_digests(stored: "tuple[StoredRun, ...]") -> list[str]:
-    from sim.cli.layout import aligned
     from sim.cli.listing import making
+    from sim.core.text import aligned
 
     rows = [("variant", "seed", "digest")]
     rows += [(run.variant or "-", str(run.seed), run.digest) for run in stored[:MOST_SHOWN]]
@@ -204,8 +204,8 @@ def _refuse_strangers(whole: "list[StoredRun]", torn: "list[Unreadable]") -> Non
 
 def _plan(whole: "list[StoredRun]", torn: "list[Unreadable]") -> list[str]:
     """What would go, one line for all runs of a scenario."""
-    from sim.cli.layout import aligned
     from sim.cli.listing import shelves, size
+    from sim.core.text import aligned
 
     rows = [
         (shelf.name, _counted(shelf.runs), size(shelf.size_bytes))

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sim.cli import ExitCode, Verb
-from sim.cli.chosen import chosen_seeds, with_seed, with_settings, with_variants
-from sim.cli.outputs import named
-from sim.cli.running import SWEEPS, reported_progress, where_to_run, with_seeds
+from sim.cli import ExitCode, Verb, options
+from sim.cli.progress import reported_progress
 
 if TYPE_CHECKING:
     from sim.sweep.sweep import Sweep
@@ -58,11 +56,11 @@ KEPT = "finished runs are kept; the same command makes the missing ones"
     metavar="S",
     help="Of the random points; the same seed, the same points.",
 )
-@with_seed
-@with_seeds("Run the seeds 1 to N at each point, not the file's.")
-@with_variants
-@with_settings
-@where_to_run
+@options.seed
+@options.seeds("Run the seeds 1 to N at each point, not the file's.")
+@options.variants
+@options.settings
+@options.where_to_run
 @click.option(
     "--retries",
     type=click.IntRange(0, MAX_RETRIES),
@@ -74,17 +72,17 @@ KEPT = "finished runs are kept; the same command makes the missing ones"
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Folder of all sweeps; {SWEEPS.as_posix()} when missing.",
+    help=f"Folder of all sweeps; {options.SWEEPS.as_posix()} when missing.",
 )
 @click.option(
     *("-o", "--table"),
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=named(".parquet", ".csv"),
+    callback=options.ends_in(".parquet", ".csv"),
     metavar="FILE",
     help="Where the table goes, .parquet or .csv; table.parquet in the folder of the sweep when "
     "missing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, not the summary.")
+@options.as_json("Print one JSON document, not the summary.")
 def command(
     file: Path,
     grid: tuple[str, ...],
@@ -121,7 +119,7 @@ def command(
     """
     if bool(random) != (points is not None):
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
-    chosen = chosen_seeds(seed, seeds, settings)
+    chosen = options.chosen_seeds(seed, seeds, settings)
     from sim.cli.progress import note
     from sim.sweep.executors import executor_factory
     from sim.sweep.runs import TABLE
@@ -140,7 +138,7 @@ def command(
             seeds=chosen,
             settings=settings,
             retries=retries,
-            store=out or SWEEPS,
+            store=out or options.SWEEPS,
             table_file=table,
             opened=opened,
             on_message=note,

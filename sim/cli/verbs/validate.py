@@ -5,13 +5,12 @@ from pathlib import Path
 
 import click
 
-from sim.cli import ExitCode, Verb
-from sim.cli.chosen import with_settings
+from sim.cli import ExitCode, Verb, options
 
 
 @click.command("validate", cls=Verb)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@with_settings
+@options.settings
 @click.option(
     "--theory",
     is_flag=True,
@@ -29,7 +28,7 @@ from sim.cli.chosen import with_settings
     help="Print the JSON schema of scenario files, with every kind that is installed; editors "
     "complete and check by it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
+@options.as_json()
 def command(
     file: Path | None,
     settings: tuple[str, ...],
