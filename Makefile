@@ -6,7 +6,7 @@ export NO_MKDOCS_2_WARNING := 1
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: run test docs unchanged mutations lock clean
+.PHONY: run test quick docs unchanged mutations lock clean
 
 # What the ring and the session table do to 384 coding agents, side by side.
 run: .venv/run.stamp
