@@ -93,10 +93,6 @@ class SessionsSpec(ClientSpec):
         """Closed-loop agents."""
         return int(self.agents)
 
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads, relative to the scenario."""
-        return (self.file,)
-
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """The recorded prompts that are kept."""
         if tokens < self.max_context:
