@@ -20,7 +20,7 @@ from sim.core.content import Node
 from sim.core.kernel import Order
 from sim.core.ports import WorkloadContext
 from sim.core.registry import family
-from sim.core.request import Request, Status
+from sim.core.request import NO_WAIT, Request, Status, Wait
 from sim.workload.agent_spec import MAX_TURNS, AgentsSpec
 from sim.workload.clients import PAUSE_S, Clients
 from sim.workload.conversation import ALL, Conversation
@@ -177,6 +177,7 @@ class Agent:
         "_session_id",
         "_stream",
         "_turn",
+        "_wait",
     )
 
     def __init__(self, agents: Agents, index: int) -> None:
@@ -185,6 +186,7 @@ class Agent:
         self._stream = f"workload/{agents.context.name}/agent/{index}"
         self._number = -1
         self._turn = 0
+        self._wait = NO_WAIT
 
     def begin_session(self) -> None:
         """Draw the next session; its first turn is what ``send`` will send."""
@@ -230,6 +232,7 @@ class Agent:
             on_end=self._ended,
             workload=agents.context.name,
             closes_session=last,
+            wait=self._wait,
         )
         agents.clients.send(request)
 
@@ -238,7 +241,8 @@ class Agent:
         completed = request.status == Status.COMPLETED
         agents.broken_off += not completed
         self._turn += 1
-        if not completed or self._turn == len(self._session.prompt_tokens):
+        goes_on = completed and self._turn < len(self._session.prompt_tokens)
+        if not goes_on:
             if self._number + 1 == agents.spec.sessions_per_agent:
                 agents.retire()
                 return
@@ -246,5 +250,6 @@ class Agent:
         pause_s = self._session.think_s[self._turn]
         if not completed:
             pause_s = max(pause_s, PAUSE_S)
+        self._wait = Wait((request,), (), pause_s) if goes_on else Wait((), (request,), pause_s)
         kernel = agents.context.kernel
         kernel.at(kernel.now_s + pause_s, Order.ARRIVAL, self.send)

@@ -109,7 +109,7 @@ def command(
 
     scenarios = load(file, settings, variants=variants)
     if prometheus is not None:
-        from sim.export.files import check_writable
+        from sim.results.unfinished import check_writable
 
         check_writable("the metrics", prometheus)
     store = None if no_store else out or DEFAULT_STORE
@@ -150,8 +150,8 @@ def _print(runs: "Runs", store: Path | None, as_json: bool) -> None:
 
 def _write_metrics(runs: "Runs", path: Path) -> None:
     """Write what a scrape of each run would find."""
-    from sim.export.files import write_file
     from sim.export.prometheus import exposition, scraped, together
+    from sim.results.unfinished import write_file
 
     scenarios = {
         scenario.variant: scenario.model_dump(mode="json", by_alias=True)
