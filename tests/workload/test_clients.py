@@ -153,15 +153,130 @@ def test_a_client_comes_back_when_it_was_asked_to() -> None:
     assert ran.finished_s == [15]
 
 
-def test_a_client_that_does_not_honour_it_follows_its_backoff() -> None:
-    """Retry-After would be followed in any case, and what it saves could not be shown; the
-    longest wait would not bound the backoff."""
-    busy = Says(1.0, 503, 30.0)
-    backoff = {"initial": "2s", "factor": 3, "max": "10s"}
-    ran = run(in_turn(busy), retry={"max": 4, "honourRetryAfter": False, "backoff": backoff})
-    assert [sent_s for sent_s, _ in ran.server.sent] == [0, 3, 10, 21, 32]
-    assert ending(ran.request) == ("rejected", 503, 33, 5)
-    assert len(ran.recorder.retries) == 4
+BUSY = Says(1.0, 503)
+ONE_S = {"initial": "1s", "factor": 1}
+WORKED = {
+    "Retry-After would be followed in any case, and the longest wait not bound the backoff": (
+        (Says(1.0, 503, 30.0),),
+        {
+            "retry": {
+                "max": 4,
+                "honourRetryAfter": False,
+                "backoff": {"initial": "2s", "factor": 3, "max": "10s"},
+            }
+        },
+        [0, 3, 10, 21, 32],
+        ("rejected", 503, 33, 5),
+    ),
+    "after a restart of the proxy, which has no HTTP status, no client could come back": (
+        (Says(1.0, None), Says(1.0)),
+        {"retry": {"on": [], "onConnectionError": True}},
+        [0, 2],
+        ("completed", 200, 3, 2),
+    ),
+    "a refusal that comes before the submission returns would be lost, or end it twice": (
+        (Says(0.0, 503), Says(0.0, 503), Says(0.0)),
+        {"retry": {}},
+        [0, 1, 3],
+        ("completed", 200, 3, 3),
+    ),
+    "a client would go round its list of models for ever, or end without an answer": (
+        (NEVER,),
+        {"model": "a", "clientTimeout": "10s", "fallbackModels": ["b"]},
+        [0, 10],
+        ("cancelled", 499, 20, 2),
+    ),
+    "hindsight issue 1567: clients send the same request again after a timeout": (
+        (NEVER,),
+        {
+            "model": "a",
+            "clientTimeout": "10s",
+            "retry": {"onTimeout": True, "max": 2, "backoff": {"initial": "1s", "factor": 3}},
+            "fallbackModels": ["b"],
+        },
+        [0, 11, 24, 34],
+        ("cancelled", 499, 44, 4),
+    ),
+    "the retries of timeouts would come on top of those of errors, and max bound neither": (
+        (BUSY, NEVER, BUSY),
+        {"clientTimeout": "10s", "retry": {"onTimeout": True, "max": 2, "backoff": ONE_S}},
+        [0, 2, 13],
+        ("rejected", 503, 14, 3),
+    ),
+    "the end of patience would be taken for one more timeout": (
+        (NEVER,),
+        {
+            "clientTimeout": "10s",
+            "patience": "15s",
+            "retry": {"onTimeout": True, "max": 9, "backoff": ONE_S},
+        },
+        [0, 11],
+        ("cancelled", 499, 15, 2),
+    ),
+    "the retries of one model would come back with the next, so that max bounds nothing": (
+        (BUSY, BUSY, BUSY, Says(1.0, 500), BUSY),
+        {"model": "a", "retry": {"max": 2, "backoff": ONE_S}, "fallbackModels": ["b", "c"]},
+        [0, 2, 4, 5, 6],
+        ("rejected", 503, 7, 5),
+    ),
+    "a client that is answered at 9 s and back at 10 s would be hung up on by its first timer": (
+        (Says(9.0, 503), Says(9.0, 503), Says(4.0)),
+        {
+            "clientTimeout": "10s",
+            "retry": {"backoff": {"initial": "1s", "factor": 3}},
+            "fallbackModels": ["other"],
+        },
+        [0, 10, 22],
+        ("completed", 200, 26, 3),
+    ),
+    "client timeouts come last in their instant: a client cannot leave before it reads": (
+        (Says(10.0),),
+        {"clientTimeout": "10s", "patience": "10s", "fallbackModels": ["b"]},
+        [0],
+        ("completed", 200, 10, 1),
+    ),
+    "each try would begin patience anew, and a user wait for hours": (
+        (NEVER,),
+        {"clientTimeout": "10s", "patience": "25s", "fallbackModels": ["b", "c", "d"]},
+        [0, 10, 20],
+        ("cancelled", 499, 25, 3),
+    ),
+    "a request whose user leaves between two tries would be over with the next try, or never": (
+        (Says(1.0, 503, 60.0),),
+        {"retry": {}, "patience": "30s"},
+        [0],
+        ("cancelled", 499, 30, 1),
+    ),
+    "arrivals come before client timeouts: the one order of the instants of a run": (
+        (Says(1.0, 503, 29.0), NEVER),
+        {"retry": {}, "patience": "30s"},
+        [0, 30],
+        ("cancelled", 499, 30, 2),
+    ),
+    "the timeout would be ignored by clients that neither retry nor have other models": (
+        (NEVER,),
+        {"clientTimeout": "9s", "patience": "30s"},
+        [0],
+        ("cancelled", 499, 9, 1),
+    ),
+    "and so would patience": (
+        (NEVER,),
+        {"clientTimeout": "30s", "patience": "9s"},
+        [0],
+        ("cancelled", 499, 9, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("story", WORKED)
+def test_tries_go_out_and_end_to_the_second(story: str) -> None:
+    """Each story says what would happen otherwise."""
+    answers, keys, sent_s, ended = WORKED[story]
+    ran = run(in_turn(*answers), **keys)
+    assert [at_s for at_s, _ in ran.server.sent] == sent_s
+    assert ending(ran.request) == ended
+    assert ran.server.ended == [ran.request]
+    assert ran.finished_s == [ran.request.end_s]
 
 
 def test_bad_gateways_and_broken_connections_are_no_reason_by_default() -> None:
@@ -171,22 +286,6 @@ def test_bad_gateways_and_broken_connections_are_no_reason_by_default() -> None:
         ran = run(in_turn(says), retry={})
         assert ending(ran.request) == (says.what, says.http_status, 1, 1)
         assert not ran.recorder.retries
-
-
-def test_a_broken_connection_is_retried_by_those_who_say_so() -> None:
-    """After a restart of the proxy, which has no HTTP status, nobody could come back."""
-    ran = run(in_turn(Says(1.0, None), Says(1.0)), retry={"on": [], "onConnectionError": True})
-    assert ran.tries() == [(0, 1, None)]
-    assert ending(ran.request) == ("completed", 200, 3, 2)
-    assert ending(run(in_turn(Says(1.0, 503)), retry={"on": [502]}).request)[2:] == (1, 1)
-
-
-def test_answers_at_once_are_retried_too() -> None:
-    """A refusal that comes before the submission returns would be lost, or end it twice."""
-    ran = run(in_turn(Says(0.0, 503), Says(0.0, 503), Says(0.0)), retry={})
-    assert ran.tries() == [(0, 0, 503), (1, 1, 503)]
-    assert ending(ran.request) == ("completed", 200, 3, 3)
-    assert ran.server.ended == [ran.request]
 
 
 def test_jitter_is_a_matter_of_the_request_and_its_try() -> None:
@@ -240,117 +339,6 @@ def test_after_a_timeout_the_next_model_is_asked() -> None:
     assert {each.reason for each in ran.recorder.retries} == {"client_closed"}
     assert ending(ran.request) == ("completed", 200, 23, 3)
     assert [view.model for view in ran.server.views] == ["large", "medium", "small"]
-
-
-def test_after_its_last_model_a_client_leaves() -> None:
-    """It would go round its list for ever, or end without an answer."""
-    ran = run(in_turn(NEVER), model="a", clientTimeout="10s", fallbackModels=["b"])
-    assert ending(ran.request) == ("cancelled", 499, 20, 2)
-    assert ran.request.model == "b"
-    assert ran.finished_s == [20]
-
-
-def test_a_timeout_is_retried_and_then_the_next_model_asked() -> None:
-    """hindsight issue 1567: clients send the same request again after a timeout.
-
-    A fallback to the same model had to stand for it, which knows neither backoff nor max.
-    """
-    ran = run(
-        in_turn(NEVER),
-        model="a",
-        clientTimeout="10s",
-        retry={"onTimeout": True, "max": 2, "backoff": {"initial": "1s", "factor": 3}},
-        fallbackModels=["b"],
-    )
-    assert ran.server.sent == [(0, "a"), (11, "a"), (24, "a"), (34, "b")]
-    assert ending(ran.request) == ("cancelled", 499, 44, 4)
-
-
-def test_timeouts_and_errors_count_together() -> None:
-    """The retries of timeouts would come on top of those of errors, and ``max`` bound neither."""
-    ran = run(
-        in_turn(Says(1.0, 503), NEVER, Says(1.0, 503)),
-        clientTimeout="10s",
-        retry={"onTimeout": True, "max": 2, "backoff": {"initial": "1s", "factor": 1}},
-    )
-    assert [sent_s for sent_s, _ in ran.server.sent] == [0, 2, 13]
-    assert ending(ran.request) == ("rejected", 503, 14, 3)
-
-
-def test_a_user_who_leaves_in_a_try_does_not_try_again() -> None:
-    """The end of patience would be taken for one more timeout."""
-    retry = {"onTimeout": True, "max": 9, "backoff": {"initial": "1s", "factor": 1}}
-    ran = run(in_turn(NEVER), clientTimeout="10s", patience="15s", retry=retry)
-    assert ending(ran.request) == ("cancelled", 499, 15, 2)
-
-
-def test_errors_that_are_not_retried_lead_to_the_next_model() -> None:
-    """A client with a model left would report an error; or the retries of one model would come
-    back with the next, so that ``max`` bounds nothing."""
-    busy = Says(1.0, 503)
-    ran = run(
-        in_turn(busy, busy, busy, Says(1.0, 500), busy),
-        model="a",
-        retry={"max": 2, "backoff": {"initial": "1s", "factor": 1}},
-        fallbackModels=["b", "c"],
-    )
-    assert ran.server.sent == [(0, "a"), (2, "a"), (4, "a"), (5, "b"), (6, "c")]
-    assert ending(ran.request) == ("rejected", 503, 7, 5)
-
-
-def test_the_timeout_of_a_try_does_not_end_the_next_one() -> None:
-    """A client that is answered 503 at 9 s and comes back at 10 s would be hung up on by the
-    timer of its first try; and so would one that is still waiting to come back."""
-    ran = run(
-        in_turn(Says(9.0, 503), Says(9.0, 503), Says(4.0)),
-        clientTimeout="10s",
-        retry={"backoff": {"initial": "1s", "factor": 3}},
-        fallbackModels=["other"],
-    )
-    assert ran.tries() == [(0, 9, 503), (10, 19, 503)]
-    assert ending(ran.request) == ("completed", 200, 26, 3)
-    assert ran.request.model == ""
-
-
-def test_an_answer_at_the_very_timeout_counts() -> None:
-    """Client timeouts come last in their instant: a client cannot leave before it reads."""
-    ran = run(in_turn(Says(10.0)), clientTimeout="10s", patience="10s", fallbackModels=["b"])
-    assert ending(ran.request) == ("completed", 200, 10, 1)
-
-
-# -- patience -----------------------------------------------------------------------------
-
-
-def test_patience_is_for_all_tries_together() -> None:
-    """Each try would begin it anew, and a user wait for hours."""
-    ran = run(in_turn(NEVER), clientTimeout="10s", patience="25s", fallbackModels=["b", "c", "d"])
-    assert [sent_s for sent_s, _ in ran.server.sent] == [0, 10, 20]
-    assert ending(ran.request) == ("cancelled", 499, 25, 3)
-    assert ran.server.ended == [ran.request]
-
-
-def test_a_user_who_leaves_between_two_tries_ends_there() -> None:
-    """The request would be over only when its next try ends, or never: a run that waits for it
-    would not end."""
-    ran = run(in_turn(Says(1.0, 503, 60.0)), retry={}, patience="30s")
-    assert ran.tries() == [(0, 1, 503)]
-    assert ending(ran.request) == ("cancelled", 499, 30, 1)
-    assert ran.request.reason == "client_closed"
-    assert ran.request.retry_after_s is None
-    assert ran.server.ended == [ran.request]
-    assert ran.finished_s == [30]
-
-
-def test_a_try_at_the_instant_at_which_patience_ends_is_still_sent() -> None:
-    """Arrivals come before client timeouts: the one order of the instants of a run."""
-    ran = run(in_turn(Says(1.0, 503, 29.0), NEVER), retry={}, patience="30s")
-    assert ending(ran.request) == ("cancelled", 499, 30, 2)
-
-
-def test_without_other_tries_the_shorter_of_timeout_and_patience_counts() -> None:
-    """One of the two would be ignored by clients that neither retry nor have other models."""
-    assert run(in_turn(NEVER), clientTimeout="9s", patience="30s").request.end_s == 9
-    assert run(in_turn(NEVER), clientTimeout="30s", patience="9s").request.end_s == 9
 
 
 def test_the_cancel_of_a_row_is_the_patience_of_its_user() -> None:
@@ -467,13 +455,7 @@ def refused(**keys: Any) -> str:
         ({"direct": "b", "fallbackModels": ("x",)}, "beside the router there is one backend"),
         ({"retry": {"on": ()}}, "on: empty: give statuses, onConnectionError: true or onTimeout"),
         ({"retry": {"onTimeout": True}}, "retry.onTimeout: needs clientTimeout"),
-        ({"retry": {"on": (200,)}}, "must be a whole number such as 400, from 400 to 599; got 200"),
-        ({"retry": {"max": 0}}, "from 1 to 100; got 0"),
-        ({"retry": {"backoff": {"initial": 0}}}, "above 0"),
         ({"retry": {"backoff": {"initial": 9, "max": 3}}}, "must not be below initial, 9 s; got 3"),
-        ({"retry": {"backoff": {"factor": 0.5}}}, "from 1 to 100; got 0.5"),
-        ({"retry": {"backoff": {"jitter": 1.5}}}, "from 0 to 1; got 1.5"),
-        ({"patience": 0}, "above 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused(keys: dict[str, Any], said: str) -> None:

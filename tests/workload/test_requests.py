@@ -104,18 +104,15 @@ def test_a_count_beyond_one_chunk_is_exact_and_ends_once():
     assert ran.finished_s == [ran.requests[-1].end_s]
 
 
-def test_a_longer_list_begins_with_the_shorter_one():
-    """If this fails, the number of requests changes which requests come first."""
-    short = run({"short": (Requests, spec(count=100))})
-    long = run({"short": (Requests, spec(count=5000))})
-    assert content(long.requests[:100]) == content(short.requests)
-
-
 def test_without_a_count_arrivals_go_on_and_nobody_is_told_of_an_end():
     """If this fails, an endless workload stops, or stops the run."""
     ran = run({"short": (Requests, spec(count=None))}, horizon_s=100.0)
     assert len(ran.requests) == pytest.approx(10_000, rel=0.05)
     assert ran.finished_s == []
+    assert spec().finite
+    assert not spec(count=None).finite
+    short = run({"short": (Requests, spec(count=100))})  # begins as the endless one does
+    assert content(ran.requests[:100]) == content(short.requests)
 
 
 def test_refusals_end_a_finite_list_too():
@@ -124,26 +121,15 @@ def test_refusals_end_a_finite_list_too():
     assert len(ran.finished_s) == 1
 
 
-def test_only_a_count_makes_it_finite():
-    """If this fails, the loader cannot tell an endless workload from one that ends."""
-    assert spec().finite
-    assert not spec(count=None).finite
-
-
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"arrivals": {"kind": "poisson", "rate": 0}}, "from 1e-06"),
-        ({"arrivals": {"kind": "poisson", "rate": 1e-300}}, "from 1e-06"),
-        ({"arrivals": {"kind": "gamma", "rate": 1, "cv": 1e-170}}, "from 0.01"),
         (
             {"arrivals": {"kind": "constant", "rate": 1e-6}, "count": 1000},
             "at 1e-06/s the last one comes after 11,574 days; at most 366d are simulated",
         ),
         ({"arrivals": {"kind": "gamma", "rate": 1}}, "Field required"),
         ({"arrivals": {"kind": "constant", "rate": 1, "cv": 2}}, "not permitted"),
-        ({"count": 10**12}, "got 1000000000000"),
-        ({"outputTokens": 0}, "got 0"),
     ],
 )
 def test_nonsense_is_refused(keys, said):

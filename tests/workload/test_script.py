@@ -59,23 +59,14 @@ def test_a_later_prompt_continues_the_text_with_its_answer():
     assert first.answer is first.prompt.node is second.prompt.node
 
 
-def test_a_prompt_too_short_for_the_answer_goes_on_without_it():
+@pytest.mark.parametrize(("tokens", "keys"), [(149, {}), (1000, {"reuseOutput": False})])
+def test_a_prompt_without_room_for_the_answer_goes_on_without_it(tokens, keys):
     """If this fails, the next turn hits the KV of an answer that its prompt does not contain."""
-    rows = [row(session="a"), waiting(session="a", promptTokens=149)]
-    ran = sent(*rows)
+    ran = sent(row(session="a"), waiting(session="a", promptTokens=tokens), **keys)
     first, second = ran.requests
     assert first.answer is not first.prompt.node
     assert first.answer.parent is first.prompt.node
     assert first.answer.start == 100
-    assert second.prompt.common_prefix(first.prompt) == 100
-
-
-def test_reuse_output_false_strips_every_answer():
-    """If this fails, an engine whose clients drop the answers still gets credit for them."""
-    rows = [row(session="a"), waiting(session="a", promptTokens=1000)]
-    ran = sent(*rows, reuseOutput=False)
-    first, second = ran.requests
-    assert first.answer is not second.prompt.node
     assert second.prompt.common_prefix(first.prompt) == 100
 
 
@@ -209,15 +200,6 @@ def test_rows_behind_a_turn_that_was_not_served_are_dropped_and_counted(status):
     assert ran.finished_s == [101.0]
 
 
-def test_rows_of_one_instant_go_in_their_order():
-    """If this fails, the placement of simultaneous requests depends on something unwritten."""
-    rows = [row(arrival=2, id="late"), *[row(id=f"r{i}") for i in range(6)]]
-    ran = sent(*rows)
-    names = [request.session_id for request in ran.requests]
-    assert names == [f"bug/r{i}" for i in range(6)] + ["bug/late"]
-    assert ran.counts["bug"]["rows_out_of_order"] == 6
-
-
 def test_turns_of_one_instant_go_in_their_order_however_it_was_added_up():
     """The turns of a session would change places because 0.1 + 0.2 is not 0.3 to a float."""
     rows = [row(session="a", arrival=0.1 + 0.2), row(session="a", arrival=0.3, promptTokens=2000)]
@@ -240,9 +222,11 @@ def test_rows_due_at_one_instant_go_in_their_order_however_they_came_to_be_due()
     ]
     rows = [written | {"promptTokens": 100 + index} for index, written in enumerate(rows)]
     served_s = {"bug/a": 0.25, "bug/b": 0.125}
+    rows = [row(arrival=2, id="late"), *rows]
     ran = sent(*rows, service=lambda r: (served_s.get(r.session_id, 1.0), Status.COMPLETED))
-    assert ran.arrivals() == [0.0, 0.0, 0.5, 0.5, 0.5, 0.5, 0.75]
-    assert [request.prompt.tokens for request in ran.requests] == list(range(100, 107))
+    assert ran.arrivals() == [0.0, 0.0, 0.5, 0.5, 0.5, 0.5, 0.75, 2.0]
+    assert [request.prompt.tokens for request in ran.requests][:-1] == list(range(100, 107))
+    assert ran.counts["bug"]["rows_out_of_order"] == 5
 
 
 def test_no_row_is_an_agents_turn():
@@ -304,9 +288,6 @@ def test_every_fault_has_its_place():
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        (row(outputTokens=0), "got 0"),
-        (row(promptTokens=2.5), "got 2.5"),
-        (row(arrival=-1), "got -1"),
         (row(think=1, session="a"), "think: a row has arrival or think, not both"),
         ({"promptTokens": 1, "outputTokens": 1}, "arrival: missing"),
         (waiting(), "only a row with a session"),
@@ -315,8 +296,6 @@ def test_every_fault_has_its_place():
         (row(sharedPrefix="p"), "sharedTokens: missing"),
         (row(sharedPrefix="p", sharedTokens=101), "not be above promptTokens, 100; got 101"),
         (row(session="a", keptTokens=10), "first turn has no text"),
-        (row(cancel=0), "got 0"),
-        (row(prompt="hello"), "not permitted"),
     ],
 )
 def test_a_row_that_makes_no_sense_is_refused(written, said):

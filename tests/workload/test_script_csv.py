@@ -105,14 +105,6 @@ def test_stamps_have_the_unit_of_the_header_else_of_the_scenario(play, header, k
     assert ran.arrivals()[-1] == last_s
 
 
-def test_stamps_without_a_unit_are_refused(faults):
-    """C69: if this fails, somebody's milliseconds are taken for seconds without a word."""
-    assert faults("promptTokens,arrival,outputTokens\n10,0,1\n") == [
-        "1:14: arrival: times need a unit: name the column arrival_s, arrival_ms or arrival_us, "
-        "or give unit in the scenario"
-    ]
-
-
 def test_milliseconds_are_divided_not_multiplied(play):
     """If this fails, 14.8 ms is not the nearest number to 0.0148 s and ties break."""
     assert play("arrival_ms,promptTokens,outputTokens\n14.8,1,1\n").arrivals() == [0.0148]
@@ -128,46 +120,91 @@ def test_swapped_rows_are_sorted_and_counted(play):
     assert swapped.counts["bug"]["rows_out_of_order"] == 1
 
 
-def test_bad_rows_are_all_named_with_place_and_value(faults):
-    """C74 (ii)-(v): if this fails, a bad stamp becomes 0, a traceback, or hides the next fault."""
-    text = (
+LEGAL = "must be a duration such as 30s or 250ms, from 0 to 366d; got"
+COUNT = "must be a whole number of tokens such as 75k, from 1 to 1000G; got"
+UNITS = "arrival_s, arrival_ms or arrival_us"
+BARE = "must be a bare number where firstArrival or speed moves it; got"
+REFUSED = {
+    "C69: milliseconds would be taken for seconds": (
+        "promptTokens,arrival,outputTokens\n10,0,1\n",
+        f"1:14: arrival: times need a unit: name the column {UNITS}, or give unit in the scenario",
+    ),
+    "C74: a bad stamp would become 0, a traceback, or hide the next fault": (
         "id,turn,arrival_s,session,promptTokens,outputTokens\n"
-        "r1,1,-5,a,10,1\n"
-        "r2,1,,b,10,1\n"
-        "r3,1,soon,c,10,1\n"
-        "r4,1,nan,d,10,1\n"
-        "r5,1,0,e,10\n"
-        "r6,1,0,f,0,1\n"
-        "r7,1,0,g,,1\n"
-    )
-    legal = "must be a duration such as 30s or 250ms, from 0 to 366d; got"
-    count = "must be a whole number of tokens such as 75k, from 1 to 1000G; got"
-    assert faults(text) == [
-        f"2:6: arrival_s: {legal} '-5'",
+        "r1,1,-5,a,10,1\nr2,1,,b,10,1\nr3,1,soon,c,10,1\nr4,1,nan,d,10,1\nr5,1,0,e,10\n"
+        "r6,1,0,f,0,1\nr7,1,0,g,,1\n",
+        f"2:6: arrival_s: {LEGAL} '-5'",
         "3:6: arrival_s: missing: a row needs arrival, or think after the row before it",
-        f"4:6: arrival_s: {legal} 'soon'",
-        f"5:6: arrival_s: {legal} 'nan'",
+        f"4:6: arrival_s: {LEGAL} 'soon'",
+        f"5:6: arrival_s: {LEGAL} 'nan'",
         "6:1: has 5 values, the header names 6 columns",
-        f"7:10: promptTokens: {count} '0'",
+        f"7:10: promptTokens: {COUNT} '0'",
         "8:10: promptTokens: missing: every row needs one",
-    ]
-
-
-def test_rows_that_contradict_each_other_are_named(faults):
-    """C74 (iv), (v): if this fails, a doubled id or a turn before its turn passes."""
-    text = (
+    ),
+    "C74: a doubled id or a turn before its turn would pass": (
         "id,turn,arrival_s,think_s,session,promptTokens,outputTokens\n"
-        "r1,2,0,,a,10,1\n"
-        "r2,1,1,,a,20,1\n"
-        '"r1",,2,,,10,1\n'
-        "r4,,,5,z,10,1\n"
-    )
-    assert faults(text) == [
+        'r1,2,0,,a,10,1\nr2,1,1,,a,20,1\n"r1",,2,,,10,1\nr4,,,5,z,10,1\n',
         "2:4: turn: turn 2 of session 'a' comes as its turn 1",
         "3:4: turn: turn 1 of session 'a' comes as its turn 2",
         "4:1: id: 'r1' is the id of row 1 already",
         "5:6: think_s: the first row of a session needs an arrival",
-    ]
+    ),
+    "the user would be told that '' is an unknown column": (
+        "arrival_s,promptTokens,outputTokens,\n0,1,1,\n",
+        "1:37: column 4 has no name; is there a comma too many?",
+    ),
+    "a comma too many would be shown where nothing is wrong": (
+        "arrival_s,promptTokens,outputTokens\n0,1,1,\n",
+        "2:7: has 4 values, the header names 3 columns",
+    ),
+    "C74: a missing column would become a default for every row": (
+        "model\nm\n",
+        f"1:1: the column {UNITS} is missing",
+        "1:1: the column outputTokens is missing",
+        "1:1: the column promptTokens is missing",
+    ),
+    "a mistyped column would be ignored and its values with it": (
+        "arrival_s,arrival_ms,promptToken,promptTokens,outputTokens\n0,0,1,1,1\n",
+        "1:11: arrival_ms: a second column for arrival",
+        "1:22: promptToken: unknown column; 'promptTokens' is there already",
+    ),
+    "input_tokens, as other tools have it, was to be 'outputTokens'": (
+        "timestamp,num_prefill_tokens,completion_tokens\n1,2,3\n",
+        f"1:1: timestamp: unknown column; did you mean {UNITS}?",
+        "1:11: num_prefill_tokens: unknown column; did you mean 'promptTokens'?",
+        "1:30: completion_tokens: unknown column; did you mean 'outputTokens'?",
+    ),
+    "a name that is there was suggested again": (
+        "arrival_time_us,prompt_tokens,input_tokens,outputTokens\n1,2,3,4\n",
+        "1:1: arrival_time_us: unknown column; did you mean 'arrival_us'?",
+        "1:31: input_tokens: unknown column; 'promptTokens' is there already",
+    ),
+    "C75: an empty trace would give an empty report that looks like success": (
+        "\n\n",
+        "is empty; it needs a header and at least one row",
+    ),
+    "C75: and so would one without rows": (
+        HEADER + "\n",
+        "1:1: has a header but no rows; at least one is needed",
+    ),
+}
+
+
+@pytest.mark.parametrize("story", REFUSED)
+def test_every_fault_of_a_file_has_its_place(faults, story):
+    """Each story says what would happen otherwise."""
+    text, *said = REFUSED[story]
+    assert faults(text) == said
+
+
+@pytest.mark.parametrize("keys", [{"speed": 2}, {"firstArrival": 0}])
+def test_a_stamp_that_cannot_be_moved_is_refused(faults, keys):
+    """One row of a trace would stay where it was and all others move, or a short row be a
+    traceback."""
+    text = "arrival_s,promptTokens,outputTokens\n0,1,1\n5s,1,1\nsoon,1,1\n"
+    said = [f"3:1: arrival_s: {BARE} '5s'", f"4:1: arrival_s: {BARE} 'soon'"]
+    assert faults(text, **keys) == said
+    assert faults(text[:37], **keys) == ["2:1: has 1 values, the header names 3 columns"]
 
 
 def test_turns_follow_their_arrivals(play):
@@ -209,16 +246,6 @@ def test_every_usual_way_to_write_a_number_is_read(play, cell):
     assert (request.arrival_s, request.prompt.tokens) == (0.5, 100)
 
 
-def test_a_comma_too_many_is_shown(faults):
-    """If this fails, the user is told that '' is an unknown column, or where nothing is wrong."""
-    assert faults("arrival_s,promptTokens,outputTokens,\n0,1,1,\n") == [
-        "1:37: column 4 has no name; is there a comma too many?"
-    ]
-    assert faults("arrival_s,promptTokens,outputTokens\n0,1,1,\n") == [
-        "2:7: has 4 values, the header names 3 columns"
-    ]
-
-
 @pytest.mark.parametrize("slip", ["arival_s", "prompttoken", "output_token"])
 def test_a_mistyped_column_is_one_line(faults, slip):
     """If this fails, one slip of the pen is reported as two, a column too many and one missing."""
@@ -226,37 +253,6 @@ def test_a_mistyped_column_is_one_line(faults, slip):
     header = "arrival_s,promptTokens,outputTokens".replace(right[slip], slip)
     (line,) = faults(f"{header}\n0,1,1\n")
     assert line.endswith(f"{slip}: unknown column; did you mean {right[slip]!r}?")
-
-
-@pytest.mark.parametrize("missing", ["arrival_s", "promptTokens", "outputTokens"])
-def test_a_missing_column_is_named(faults, missing):
-    """C74 (ix): if this fails, a missing column becomes a default for every row."""
-    names = [name for name in ("arrival_s", "promptTokens", "outputTokens") if name != missing]
-    wanted = "arrival_s, arrival_ms or arrival_us" if missing == "arrival_s" else missing
-    assert faults(",".join(names) + "\n1,1\n") == [f"1:1: the column {wanted} is missing"]
-
-
-def test_unknown_and_doubled_columns_are_named(faults):
-    """If this fails, a mistyped column is silently ignored and its values with it."""
-    text = "arrival_s,arrival_ms,promptToken,promptTokens,outputTokens\n0,0,1,1,1\n"
-    assert faults(text) == [
-        "1:11: arrival_ms: a second column for arrival",
-        "1:22: promptToken: unknown column; 'promptTokens' is there already",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "is empty; it needs a header and at least one row"),
-        ("\n\n", "is empty; it needs a header and at least one row"),
-        (HEADER, "1:1: has a header but no rows; at least one is needed"),
-        (HEADER + "\n", "1:1: has a header but no rows; at least one is needed"),
-    ],
-)
-def test_a_file_without_rows_is_refused(faults, text, said):
-    """C75: if this fails, an empty trace gives an empty report that looks like success."""
-    assert faults(text) == [said]
 
 
 @pytest.mark.parametrize(
@@ -318,21 +314,6 @@ def test_a_speed_divides_gaps_and_no_think_times(play, speed, last_s):
     first, second, third = ran.requests
     assert (first.arrival_s, second.arrival_s) == (1.0, 1.0 + 2 / speed)
     assert third.arrival_s - first.end_s == 5.0
-
-
-@pytest.mark.parametrize("keys", [{"speed": 2}, {"firstArrival": 0}])
-def test_a_stamp_that_cannot_be_moved_is_refused(faults, keys):
-    """If this fails, one row of a trace stays where it was and all others move."""
-    assert faults("arrival_s,promptTokens,outputTokens\n0,1,1\n5s,1,1\nsoon,1,1\n", **keys) == [
-        "3:1: arrival_s: must be a bare number where firstArrival or speed moves it; got '5s'",
-        "4:1: arrival_s: must be a bare number where firstArrival or speed moves it; got 'soon'",
-    ]
-
-
-def test_rows_of_the_wrong_length_are_said_so_with_moved_stamps_too(faults):
-    """If this fails, a short row in a moved trace is a traceback."""
-    text = "arrival_s,promptTokens,outputTokens\n0\n5,1,1\n"
-    assert faults(text, firstArrival=0) == ["2:1: has 1 values, the header names 3 columns"]
 
 
 def test_a_gzipped_file_is_read(play):
@@ -409,16 +390,3 @@ def test_stamps_of_any_clock_are_right_where_they_count_from_the_first(play, fau
     assert play(seconds, firstArrival="0s").arrivals() == [0.0, 1.0]
     (line,) = faults(seconds.replace(",9,9", "000,9,9"), firstArrival="0s")
     assert "counts ms since 1970: name the column arrival_ms" in line
-
-
-def test_columns_of_other_tools_are_told_their_names_here(faults):
-    """``input_tokens`` was to be 'outputTokens', and a name that is there was suggested again."""
-    assert faults("timestamp,num_prefill_tokens,completion_tokens\n1,2,3\n") == [
-        "1:1: timestamp: unknown column; did you mean arrival_s, arrival_ms or arrival_us?",
-        "1:11: num_prefill_tokens: unknown column; did you mean 'promptTokens'?",
-        "1:30: completion_tokens: unknown column; did you mean 'outputTokens'?",
-    ]
-    assert faults("arrival_time_us,prompt_tokens,input_tokens,outputTokens\n1,2,3,4\n") == [
-        "1:1: arrival_time_us: unknown column; did you mean 'arrival_us'?",
-        "1:31: input_tokens: unknown column; 'promptTokens' is there already",
-    ]

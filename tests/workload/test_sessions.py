@@ -6,7 +6,6 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
-from pydantic import ValidationError
 
 from sim.core.errors import ScenarioError
 from sim.core.request import Status
@@ -84,49 +83,40 @@ def test_a_call_that_begins_with_all_ids_repeats_the_whole_prompt_and_its_answer
     assert second.answer.start == 1050
 
 
-def test_reuse_output_false_strips_answers(play):
-    """If this fails, thinking tokens that clients strip are cached all the same."""
-    ran = play(session(call(1000, output=50), call(2000)), reuseOutput=False)
-    first, second = ran.requests
-    assert first.answer is not second.prompt.node
-    assert kept(ran) == [1000]
+ASIDE = [[1, 2], [900, 8]]
 
 
-def test_the_match_breaks_at_the_first_id_that_differs(play):
-    """If this fails, an edit early in the prompt keeps what lies behind it, or loses all."""
-    edited = [[1, 4], [900, 11]]
-    ran = play(session(call(960), call(960, runs=edited), call(1500, runs=[[1, 4], [900, 19]])))
-    assert kept(ran) == [4 * ID_TOKENS, 960]
-
-
-def test_equal_ids_in_another_place_are_no_match(play):
-    """If this fails, single ids are matched although the text before them differs."""
-    ran = play(session(call(640), call(640, runs=[[50, 1], [2, 9]])))
-    assert kept(ran) == [0]
-
-
-def test_a_text_may_go_back_to_what_it_was_before(play):
-    """If this fails, a call that returns to an older state is matched with the last one only."""
-    aside = [[1, 2], [900, 8]]
-    ran = play(session(call(640), call(640, runs=aside), call(1280, runs=[[1, 20]])))
-    first, second, third = (request.prompt for request in ran.requests)
-    assert second.common_prefix(first) == 2 * ID_TOKENS
-    assert third.common_prefix(first) == 640
-    assert third.common_prefix(second) == 2 * ID_TOKENS
-    assert third.node is not first.node
-
-
-def test_runs_may_be_cut_anywhere(play):
-    """If this fails, two ways to write one sequence of ids do not match."""
-    ran = play(session(call(640, runs=[[1, 4], [5, 6]]), call(960, runs=[[1, 9], [10, 6]])))
-    assert kept(ran) == [640]
-
-
-def test_a_shorter_prompt_with_the_same_ids_is_its_beginning(play):
-    """If this fails, tokens behind the end of a shortened prompt count as repeated."""
-    ran = play(session(call(1000), call(990), call(1500)))
-    assert kept(ran) == [990, 990]
-    assert ran.requests[2].prompt.common_prefix(ran.requests[0].prompt) == 990
+@pytest.mark.parametrize(
+    ("calls", "repeated"),
+    [
+        ((call(1000, output=50), call(2000)), [1000]),
+        # An edit early in the prompt: neither all behind it is kept, nor is all lost.
+        (
+            (call(960), call(960, runs=[[1, 4], [900, 11]]), call(1500, runs=[[1, 4], [900, 19]])),
+            [4 * ID_TOKENS, 960],
+        ),
+        # Equal ids in another place: the text before them differs.
+        ((call(640), call(640, runs=[[50, 1], [2, 9]])), [0]),
+        # Back to what the text was before, whatever the last call was.
+        ((call(640), call(640, runs=ASIDE), call(1280, runs=[[1, 20]])), [128, 128]),
+        # One sequence of ids, cut in two ways.
+        ((call(640, runs=[[1, 4], [5, 6]]), call(960, runs=[[1, 9], [10, 6]])), [640]),
+        # A shorter prompt with the same ids is the beginning of the longer one.
+        ((call(1000), call(990), call(1500)), [990, 990]),
+    ],
+)
+def test_a_call_repeats_what_its_ids_say(play, calls, repeated):
+    """If this fails, what is in the cache is not what was recorded, with or without answers."""
+    for reuse_output in (True, False):
+        ran = play(session(*calls), reuseOutput=reuse_output)
+        assert kept(ran) == repeated
+        if not reuse_output:
+            assert all(each.answer is not each.prompt.node for each in ran.requests[:-1])
+    if len(calls) == 3:
+        first, _, third = (request.prompt for request in ran.requests)
+        assert (
+            third.common_prefix(first) == {128: 640, 256: 256, 990: 990}[repeated[0]]
+        )  # whatever lay between
 
 
 def test_sessions_share_the_tools_of_their_first_model(play):
@@ -441,19 +431,3 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         spec = SessionsSpec.model_validate({"kind": "sessions", "agents": 1, "file": name})
         with pytest.raises(ScenarioError, match=r"damaged gzip file|UTF-16"):
             run({"real": (Sessions, spec)}, directory=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"agents": 0}, "got 0"),
-        ({"think": "guessed"}, "'corrected' or 'recorded'"),
-        ({"subAgents": "both"}, "'own-key', 'parent-key' or 'skip'"),
-        ({"cap": -1}, "got -1"),
-    ],
-)
-def test_nonsense_is_refused(keys, said):
-    """C73: if this fails, an option that means nothing is accepted."""
-    written = {"kind": "sessions", "agents": 1, "file": "t.jsonl"}
-    with pytest.raises(ValidationError, match=said):
-        SessionsSpec.model_validate(written | keys)
