@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.core.text import aligned, wrapped
-from sim.results.survivors import REFUSED, WORTH_SAYING, share
+from sim.core.text import aligned, share, wrapped
+from sim.results.survivors import REFUSED, WORTH_SAYING
 from sim.sweep.search_result import in_words
 
 if TYPE_CHECKING:

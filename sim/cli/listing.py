@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sim.cli.kept import scenario_place
-from sim.core.text import GAP, aligned
+from sim.core.text import GAP, aligned, ranges, size
 from sim.results.stored import scenario_name
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _line(shelf: Shelf, moved: bool) -> tuple[str, ...]:
         shelf.name,
         *((whole,) if moved else ()),
         (", ".join(variants) if few else f"{len(variants)} variants") or "-",
-        spans(shelf.seeds),
+        ranges(shelf.seeds),
         shelf.started[:19].replace("T", " ") or "-",
         size(shelf.size_bytes),
         " ".join(filter(None, (shelf.podsim, shelf.podsim_commit))) or "-",
@@ -130,24 +130,3 @@ def _made(run: "StoredRun") -> Iterator[tuple[str, str]]:
     ]
     yield "with", ", ".join(versions)
     yield "scenario hash", run.scenario_hash
-
-
-def spans(numbers: Sequence[int]) -> str:
-    """Ascending numbers, three or more in a row by their two ends: ``1-20, 25``."""
-    rows: list[list[int]] = []
-    for number in numbers:
-        if rows and number == rows[-1][-1] + 1:
-            rows[-1].append(number)
-        else:
-            rows.append([number])
-    return ", ".join(
-        f"{row[0]}-{row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows
-    )
-
-
-def size(number: int) -> str:
-    """A number of bytes for people."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= factor:
-            return f"{number / factor:,.1f} {unit}"
-    return f"{number} B"

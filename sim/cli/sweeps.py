@@ -4,24 +4,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.core.text import aligned, wrapped
-from sim.results.shown import Row, percent, wait
-from sim.results.survivors import LATE, LATE_MEANS, WORTH_SAYING, left_out, share
+from sim.core.text import UNKNOWN, aligned, mean_and_interval, plural, share, wrapped
+from sim.results.report_rows import ReportRow, row, wait
+from sim.results.survivors import LATE, LATE_MEANS, WORTH_SAYING, is_late, left_out
 
 if TYPE_CHECKING:
     from sim.core.stats import Interval
     from sim.sweep.sweep import Sweep
 
 MAX_LINES: Final = 120
-UNKNOWN: Final = "–"
 COLUMNS: Final = (
-    wait("TTFT p50", "ttft_s.p50", 2),
-    wait("TTFT p95", "ttft_s.p95", 2),
-    Row("output, tok/s", "output_tokens_per_s"),
-    percent("cache hit", "prompt_cache_hit_ratio"),
-    percent("in SLO", "slo_attainment"),
-    Row("goodput, req/s", "goodput_requests_per_s", 2),
-    percent("errors", "error_ratio"),
+    wait("ttft_s.p50"),
+    wait("ttft_s.p95"),
+    row("output_tokens_per_s"),
+    row("prompt_cache_hit_ratio", "cache hit, %"),
+    row("slo_attainment", "in SLO, %"),
+    row("goodput_requests_per_s", "goodput, req/s"),
+    row("error_ratio"),
 )
 
 
@@ -30,7 +29,7 @@ def render(sweep: "Sweep", place: Path) -> str:
     plan = sweep.plan
     count = len(plan.design.points)
     lines = [
-        f"{plan.name}: {count} point{'s' * (count > 1)}, {len(plan.runs)} runs, seeds "
+        f"{plan.name}: {count} {plural('point', count)}, {len(plan.runs)} runs, seeds "
         f"{', '.join(map(str, plan.seeds))}.",
         *(
             wrapped(f"Set over the file: {', '.join(plan.design.settings)}")
@@ -149,7 +148,6 @@ def _figures(
 
 def _late(sweep: "Sweep") -> set[tuple[tuple[str, ...], str, str]]:
     """The values, variant and figure of cells that some seed does not know for lateness."""
-    from sim.results.survivors import is_late
     from sim.sweep.runs import Measured
 
     return {
@@ -161,14 +159,11 @@ def _late(sweep: "Sweep") -> set[tuple[tuple[str, ...], str, str]]:
     }
 
 
-def _cell(interval: "Interval", row: Row, seeds: int) -> str:
-    """A mean and the half-width of its interval; a dash where not every run knows the value."""
+def _cell(interval: "Interval", column: ReportRow, seeds: int) -> str:
+    """A mean and the half-width of its interval; a dash where not every run has the value."""
     if interval.mean is None or interval.n < seeds:
         return UNKNOWN
-    text = f"{interval.mean * row.scale:,.{row.decimals}f}"
-    if interval.low is None or interval.high is None:
-        return text
-    return f"{text} ± {(interval.high - interval.low) / 2.0 * row.scale:,.{row.decimals}f}"
+    return mean_and_interval(interval.mean, interval.low, interval.high, column.number)
 
 
 def _short(paths: Sequence[str]) -> list[str]:

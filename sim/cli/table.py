@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sim.core.stats import PERCENTILE_METHOD
-from sim.core.text import side_by_side, wrapped
+from sim.core.text import UNKNOWN, few, seed_list, side_by_side, wrapped
 from sim.results.metrics import flatten
-from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, UNKNOWN, Row, shown
-from sim.results.survivors import LATE_MEANS, is_late
-from sim.results.wording import (
+from sim.results.report_rows import (
+    PARTLY_UNKNOWN,
+    PARTLY_UNKNOWN_MEANS,
+    ReportRow,
     alike_warnings,
     input_facts,
-    listed,
+    report_rows,
     seeds_in_words,
     window_in_words,
 )
+from sim.results.survivors import LATE_MEANS, is_late
 
 if TYPE_CHECKING:
     from sim.comparison.sides import MetricVerdict
@@ -82,7 +84,7 @@ def render(runs: Runs, folder: Path | None) -> str:
         ran.setdefault(run.variant, []).append(run.seed)
     variants = list(ran)
     seeds = sorted({seed for under in ran.values() for seed in under})
-    rows = shown(comparison)
+    rows = report_rows(comparison)
     columns = [
         [variant or runs.scenario.name]
         + [
@@ -99,7 +101,7 @@ def render(runs: Runs, folder: Path | None) -> str:
     if late:
         lines += wrapped(f"{UNKNOWN} {'; '.join(dict.fromkeys(late))}: {LATE_MEANS}")
     lines += [
-        f"{variant} ran under {listed(sorted(under))} only"
+        f"{variant} ran under {seed_list(sorted(under))} only"
         for variant, under in ran.items()
         if len(under) < len(seeds)
     ]
@@ -154,7 +156,9 @@ def _is_late(runs: Runs, key: str) -> bool:
     return any(each.get(key, 0.0) is None and is_late(key, each) for each in summaries)
 
 
-def _answers(runs: Runs, ran: Mapping[str, Sequence[int]], rows: Sequence[Row]) -> Iterator[str]:
+def _answers(
+    runs: Runs, ran: Mapping[str, Sequence[int]], rows: Sequence[ReportRow]
+) -> Iterator[str]:
     """What the seeds say of each variant beside the first one, in the primary metrics.
 
     ``ran`` are the seeds of each variant, ``rows`` those of the table.
@@ -165,7 +169,6 @@ def _answers(runs: Runs, ran: Mapping[str, Sequence[int]], rows: Sequence[Row]) 
         return
     from sim.comparison.paired import compare
     from sim.comparison.sides import result_side
-    from sim.comparison.wording import few
 
     called = {row.key: row.label.strip().rpartition(", ")[0] for row in rows}
     first, *rest = [

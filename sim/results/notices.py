@@ -10,13 +10,14 @@ from sim.core.content import Prompt, longest_shared_prefix
 from sim.core.recorder import RunFacts
 from sim.core.request import Answer, Reason, Status
 from sim.core.stats import mann_kendall, mser5, time_average
+from sim.core.text import share
 from sim.results import arrow
 from sim.results.arrow import Mask
 from sim.results.figures import Window
 from sim.results.notices_by_name import fell_through_only, keyless, listed, of_pools
 from sim.results.requests import RequestColumns
 from sim.results.served import answered_last, of_last_try
-from sim.results.survivors import WORTH_SAYING, share
+from sim.results.survivors import WORTH_SAYING
 from sim.results.tables import Tables
 
 SLICES: Final = 10

@@ -204,8 +204,8 @@ def _refuse_strangers(whole: "list[StoredRun]", torn: "list[Unreadable]") -> Non
 
 def _plan(whole: "list[StoredRun]", torn: "list[Unreadable]") -> list[str]:
     """What would go, one line for all runs of a scenario."""
-    from sim.cli.listing import shelves, size
-    from sim.core.text import aligned
+    from sim.cli.listing import shelves
+    from sim.core.text import aligned, size
 
     rows = [
         (shelf.name, _counted(shelf.runs), size(shelf.size_bytes))
