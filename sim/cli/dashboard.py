@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sim.export.percentiles import Beside
+    from sim.export.prometheus import Percentiles
 
 UNKNOWN: Final = "–"
 HEADS: Final = ("p50", "p95", "p99")
 
 
-def render(runs: Sequence[tuple[str, "list[Beside]"]]) -> str:
+def render(runs: Sequence[tuple[str, "list[Percentiles]"]]) -> str:
     """One block for all runs; each run with its histograms, all series of one added up."""
     lines = [
         "Seconds over the whole run, warm-up included; summaries cover the window.",
@@ -28,7 +28,7 @@ def render(runs: Sequence[tuple[str, "list[Beside]"]]) -> str:
     return "\n".join(lines)
 
 
-def _line(row: "Beside", width: int) -> str:
+def _line(row: "Percentiles", width: int) -> str:
     exact, estimated = _cells(row.exact.values()), _cells(row.estimated.values())
     return f"{row.name.ljust(width)}  {row.n:>7,}{exact} {estimated}"
 

@@ -18,6 +18,7 @@ from sim.core.request import Request
 from sim.core.rng import Streams
 from sim.router.ingress import CheckedIngress, Ingress
 from sim.router.signals import Poller
+from sim.router.views import HasGauges
 from sim.scenario.reachability import backends_of, direct_backend, models_served
 from sim.scenario.schema import Scenario
 
@@ -63,6 +64,7 @@ class Cluster:
             self._periodic = 1 + ticking + sampling  # polls, ticks, looks whether pools are idle
             self._opened: tuple[PodTotals, ...] = ()
             self._closed: tuple[PodTotals, ...] = ()
+            self._gauges: dict[str, dict[str, float]] = {}
 
     def run(self, on_tick: Callable[[float], None] | None = None) -> RunFacts:
         """Run from time 0 to the end of the window, or until everything measured is over.
@@ -91,6 +93,7 @@ class Cluster:
             kernel.spawn(self._watch())
         kernel.run_until(window_end_s, on_tick)
         self._closed = self._totals()
+        self._gauges = self._read_gauges()
         if drain and window.measure is not None:
             self._drain(on_tick)
         for pod in self.pods:
@@ -140,6 +143,15 @@ class Cluster:
 
     def _totals(self) -> tuple[PodTotals, ...]:
         return tuple(pod.totals(self.kernel.now_s) for pod in self.pods)
+
+    def _read_gauges(self) -> dict[str, dict[str, float]]:
+        """Return the gauges of the policies that have some, by backend."""
+        read = {
+            name: {gauge: float(value) for gauge, value in policy.gauges.items()}
+            for name, upstream in self.upstreams.items()
+            if isinstance(policy := upstream.policy, HasGauges)
+        }
+        return {name: gauges for name, gauges in read.items() if gauges}
 
     def _workload_finished(self, name: str) -> None:
         self._unfinished.discard(name)
@@ -204,4 +216,5 @@ class Cluster:
             exclusive_pools=tuple(name for name, pool in scenario.pools.items() if pool.exclusive),
             lives_s=self._deployment.lives_s(self.kernel.now_s),
             restarts_s=restarts_s(scenario.events),
+            gauges=self._gauges,
         )

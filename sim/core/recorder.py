@@ -19,7 +19,8 @@ class RunFacts:
     ``rules`` are the backends of each rule in order, ``pools`` the pods of the
     members of each pool and ``lives_s`` when each of these was ready, from and
     to; never two of a pool in ``exclusive_pools``. ``restarts_s`` is when the
-    proxy restarted.
+    proxy restarted. ``gauges`` are those of the policies at the end of the window,
+    by backend and name.
     """
 
     scenario: str
@@ -44,6 +45,7 @@ class RunFacts:
     exclusive_pools: tuple[str, ...] = ()
     lives_s: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     restarts_s: tuple[float, ...] = ()
+    gauges: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def has_slo(self) -> bool:

@@ -7,7 +7,7 @@ come yet is ``None``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nextafter
 from typing import Any, Final, NamedTuple, Protocol
 
 from sim.core.content import Node, Prompt
@@ -113,6 +113,42 @@ class RequestView(NamedTuple):
     prompt: Prompt
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What the client of a request waited for before it sent it: then ``think_s`` passed.
+
+    The requests that it came ``after`` had to be completed (or, with ``or_cancelled``, left by
+    their clients), those that it came ``behind`` had to be over in any way. Without ``think_s``
+    it waited for no other request.
+    """
+
+    after: "tuple[Request, ...]" = ()
+    behind: "tuple[Request, ...]" = ()
+    think_s: float | None = None
+    or_cancelled: bool = False
+
+
+NO_WAIT: Final = Wait()
+
+
+def think_between_s(end_s: float, due_s: float) -> float | None:
+    """Return the think time that leads from ``end_s`` to ``due_s`` to the bit; None without one.
+
+    Think times are drawn in whole microseconds, so that one is tried first; else it is a
+    float next to the difference, whose rounding is a few of them off at most.
+    """
+    drawn_s = round((due_s - end_s) * 1e6) / 1e6
+    if end_s + drawn_s == due_s:
+        return drawn_s
+    below = above = due_s - end_s
+    for _ in range(8):
+        for candidate_s in (below, above):
+            if candidate_s >= 0.0 and end_s + candidate_s == due_s:
+                return candidate_s
+        below, above = nextafter(below, -inf), nextafter(above, inf)
+    return None
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """A user's request.
@@ -140,6 +176,7 @@ class Request:
     num_ctx: int | None = None  # context that the model is to be loaded with; for Ollama
     patience_s: float = inf  # when its user leaves, from its arrival; the workload's may be shorter
     due_s: float | None = None  # when its client sent it, if it then waited for the end of a step
+    wait: Wait = NO_WAIT
     # filled in by the proxy; a client that tries again sends the same request
     request_id: int = -1
     tries: int = 0

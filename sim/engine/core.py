@@ -15,7 +15,7 @@ from sim.engine.batch import RunningRequest
 from sim.engine.lockstep import Lockstep
 from sim.engine.output_processor import OutputProcessor
 from sim.engine.scheduling import SchedulerOutput, Scheduling
-from sim.engine.steptime import Span, StepTime
+from sim.engine.steptime import Span, StepCost
 
 
 class Gauges:
@@ -112,7 +112,7 @@ class EngineCore:
         self,
         name: str,
         scheduler: Scheduling,
-        steptime: StepTime,
+        steptime: StepCost,
         clients: OutputProcessor,
         kernel: Kernel,
         lockstep: Lockstep,

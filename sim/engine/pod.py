@@ -16,7 +16,7 @@ from sim.engine.core import EngineCore
 from sim.engine.lockstep import Lockstep
 from sim.engine.output_processor import OutputProcessor, RequestLimits
 from sim.engine.scheduling import Scheduling
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.engine import FrontEnd
 
 
@@ -30,7 +30,7 @@ class Pod:
         self,
         name: str,
         scheduler: Scheduling,
-        steptime: StepTime,
+        steptime: StepCost,
         intake: RequestLimits,
         kernel: Kernel,
         lockstep: Lockstep | None = None,

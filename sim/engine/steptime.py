@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
 
-from sim.hardware.engine import Curve
-from sim.hardware.engine import StepTime as Coefficients
+from sim.hardware.engine import Curve, StepTime
 
 
-class StepTime:
+class StepCost:
     """The additive step time of ``sim.hardware.engine.StepTime``, in seconds.
 
     ``t = a + b·P/1e3 + c·S/1e5 + d·A/1e8 + f·B/1e2 + g·√B`` milliseconds, with P
@@ -28,7 +27,7 @@ class StepTime:
         *("_prefilling_base", "_prefilling_context", "_prefilling_decoder"),
     )
 
-    def __init__(self, coefficients: Coefficients, pass_tokens: int | None = None) -> None:
+    def __init__(self, coefficients: StepTime, pass_tokens: int | None = None) -> None:
         self._base = coefficients.a / 1e3
         self._prefill = coefficients.b / 1e6
         self._context = coefficients.c / 1e8

@@ -7,7 +7,7 @@ from sim.engine.output_processor import RequestLimits
 from sim.engine.pod import Pod
 from sim.engine.scheduler import Scheduler
 from sim.engine.spec import Vllm, kv_blocks
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.step_times import step_time
 
 
@@ -21,7 +21,7 @@ class VllmPod(Pod):
     def __init__(
         self, name: str, engine: Vllm, kernel: Kernel, lockstep: Lockstep | None = None
     ) -> None:
-        steptime = StepTime(step_time(engine))
+        steptime = StepCost(step_time(engine))
         super().__init__(name, Scheduler(engine), steptime, intake(engine), kernel, lockstep)
 
     @classmethod

@@ -15,12 +15,14 @@ from sim.cluster.wiring import foreign_families
 from sim.core.blame import suspects
 from sim.core.errors import InvariantError, PackageError
 from sim.core.ports import PodObserver
+from sim.core.recorder import Recorder
 from sim.execution.parallel import run_all
 from sim.invariants import check_all, check_cheap
 from sim.results import arrow
 from sim.results.comparison import compare_variants
 from sim.results.freeze import freeze
 from sim.results.result import RunResult
+from sim.results.sent import Sent
 from sim.results.store import Origin, made, put, scenario_folder, scratch, write_folder
 from sim.results.stored import run_path
 from sim.scenario.load import ScenarioSet
@@ -168,14 +170,16 @@ def run_one(
     directory: Path = Path(),
     on_tick: Callable[[float], None] | None = None,
     observer: PodObserver | None = None,
+    recorder: Recorder | None = None,
 ) -> RunResult:
     """Simulate one variant under one seed.
 
     ``directory`` is where the file names of the scenario start; ``on_tick``
-    hears the simulated time now and then, ``observer`` every step of the pods.
+    hears the simulated time now and then, ``observer`` every step of the pods;
+    ``recorder`` collects what happens.
     """
     with without_collector():
-        cluster = Cluster(scenario, seed, directory, observer)
+        cluster = Cluster(scenario, seed, directory, observer, recorder)
         facts = cluster.run(on_tick)
         return freeze(cluster.recorder, facts)
 
@@ -225,11 +229,13 @@ class RunTask:
     def run(self, on_tick: Callable[[float], None]) -> _Ended:
         """Simulate, check, write."""
         log = None if self.plan is None else StepLog(self.plan.excerpt)
-        result = run_one(self.scenario, self.seed, self.scenarios.directory, on_tick, log)
+        recorder = Recorder()
+        result = run_one(self.scenario, self.seed, self.scenarios.directory, on_tick, log, recorder)
         self._verify(result)
         finished = timeline = None
         if self.room is not None:
-            finished = write_folder(result, self.room, self.target, self._origin())
+            sent = Sent.of(recorder.requests)
+            finished = write_folder(result, self.room, self.target, self._origin(), sent)
         if self.plan is not None and log is not None:
             timeline = drawn(result, log)
         if not self.keep_tables:

@@ -1,13 +1,12 @@
 """Where the time to first token of each request went, where its cache was, who sent it there.
 
-- ``api``              ``explain`` and ``parts``, for scripts and notebooks
+- ``explanation``      ``explain`` and ``parts``: one run repeated and divided
 - ``kinds``            the parts and what each is
 - ``instrumentation``  observes the steps of a repeated run, with ``step_costs``
 - ``breakdown``        from tables and observations to parts that add up
-- ``explanation``      one run repeated and divided
-- ``report``           a run, or one request, as plain data and in words
+- ``request_report``   a run, or one request, as plain data and in words
 """
 
-from sim.explain.api import explain, parts
+from sim.explain.explanation import explain, parts
 
 __all__ = ["explain", "parts"]

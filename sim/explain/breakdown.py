@@ -9,23 +9,16 @@ from typing import Any, Final
 import numpy as np
 
 from sim.core.stats import Floats
-from sim.explain.instrumentation import RequestTrace, Watch
+from sim.explain.instrumentation import Instrumentation, RequestTrace
 from sim.explain.kinds import NAMES
 from sim.results import arrow
 from sim.results.result import RunResult
 
-
-@dataclass(frozen=True)
-class Repetition:
-    """A run that was watched. ``sent_s`` is when the last try of each request was sent."""
-
-    result: RunResult
-    watch: Watch
-    sent_s: list[float]
-
-
-QUEUED: Final = ("queue_places_s", "queue_tokens_s", "queue_kv_s")
+WAITS: Final = ("queue_places_s", "queue_tokens_s", "queue_kv_s")
 """The parts that ``RequestTrace.waited_s`` tells apart."""
+
+SHARES: Final = ("decodes_s", "other_prefills_s", "other_ranks_s")
+"""The parts of ``RequestTrace.shares_s``."""
 
 COLUMNS: Final = (
     *("request_id", "tries", "arrival_s", "dispatch_s", "scheduled_s", "first_token_s", "end_s"),
@@ -33,15 +26,12 @@ COLUMNS: Final = (
 ROUNDING_S: Final = 1e-9
 """What sums of floats may miss."""
 
-
-class TraceState:
-    """How far a request without a first token has come."""
-
-    SERVED = "served"
-    BACKOFF = "waiting for its next try"
-    HELD = "in the proxy"
-    QUEUED = "in the queue of its pod"
-    COMPUTED = "in prefill"
+# How far a request has come.
+SERVED: Final = "served"
+BACKOFF: Final = "waiting for its next try"
+HELD: Final = "in the proxy"
+QUEUED: Final = "in the queue of its pod"
+COMPUTED: Final = "in prefill"
 
 
 @dataclass
@@ -83,14 +73,23 @@ class Breakdown:
     states: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Repetition:
+    """A run that was observed. ``sent_s`` is when the last try of each request was sent."""
+
+    result: RunResult
+    instrumentation: Instrumentation
+    sent_s: list[float]
+
+
 def breakdown(result: RunResult, repetition: Repetition | None) -> Breakdown:
     """Divide the time of every request."""
     tries = _Tries(result, None if repetition is None else repetition.sent_s)
-    courses = {} if repetition is None else repetition.watch.courses
+    traces = {} if repetition is None else repetition.instrumentation.traces
     splits, states = [], []
     for row in arrow.records(result.tables.requests, COLUMNS):
         split = Split(row["arrival_s"], _end_s(row, result))
-        state = _divide(split, row, tries, courses.get(row["request_id"]))
+        state = _divide(split, row, tries, traces.get(row["request_id"]))
         splits.append(split)
         states.append(state)
     rows = [list(split.parts.values()) for split in splits]
@@ -112,31 +111,31 @@ def _end_s(row: dict[str, Any], result: RunResult) -> float:
     return float(next(known, result.facts.end_s))
 
 
-def _divide(split: Split, row: dict[str, Any], tries: "_Tries", course: RequestTrace | None) -> str:
+def _divide(split: Split, row: dict[str, Any], tries: "_Tries", trace: RequestTrace | None) -> str:
     """Fill in the parts of one request; returns its state."""
     arrival_s = split.at_s
     sent_s, earlier_s, failed_s = tries.of(row)
     split.until("backoff_s", sent_s)
     split.move("backoff_s", "earlier_tries_s", earlier_s)
     if sent_s == inf:
-        return TraceState.BACKOFF
+        return BACKOFF
     split.until("failed_backends_s", failed_s)
-    if not _is_sent(row, max(arrival_s, sent_s, failed_s), course):
+    if not _is_sent(row, max(arrival_s, sent_s, failed_s), trace):
         split.until("hold_s", inf)
-        return TraceState.HELD
+        return HELD
     split.until("hold_s", row["dispatch_s"])
-    if course is None:
+    if trace is None:
         return _by_columns(split, row)
-    return _on_pod(split, row, course)
+    return _on_pod(split, row, trace)
 
 
-def _is_sent(row: dict[str, Any], since_s: float, course: RequestTrace | None) -> bool:
+def _is_sent(row: dict[str, Any], since_s: float, trace: RequestTrace | None) -> bool:
     """Whether its last attempt is one since then, and not over while the request goes on."""
     if row["first_token_s"] is not None:
         return True
     if row["dispatch_s"] is None or row["dispatch_s"] < since_s:
         return False
-    over_s = None if course is None else course.attempt.end_s
+    over_s = None if trace is None else trace.attempt.end_s
     return over_s is None or (row["end_s"] is not None and over_s >= row["end_s"])
 
 
@@ -146,41 +145,40 @@ def _by_columns(split: Split, row: dict[str, Any]) -> str:
     split.until("queue_unsplit_s", inf if scheduled_s is None else scheduled_s)
     split.until("service_unsplit_s", inf)
     if row["first_token_s"] is not None:
-        return TraceState.SERVED
-    return TraceState.QUEUED if scheduled_s is None else TraceState.COMPUTED
+        return SERVED
+    return QUEUED if scheduled_s is None else COMPUTED
 
 
-def _on_pod(split: Split, row: dict[str, Any], course: RequestTrace) -> str:
+def _on_pod(split: Split, row: dict[str, Any], trace: RequestTrace) -> str:
     """From the dispatch to the first token, as the pod was watched."""
-    split.until("front_end_s", course.ready_s)
-    if course.boundary_s is not None:
-        split.until("step_in_flight_s", course.boundary_s)
+    split.until("front_end_s", trace.ready_s)
+    if trace.boundary_s is not None:
+        split.until("step_in_flight_s", trace.boundary_s)
     scheduled_s = row["scheduled_s"]
     if scheduled_s is None:
         split.until("queue_unsplit_s", inf)
-        return TraceState.QUEUED
+        return QUEUED
     split.until("queue_unsplit_s", scheduled_s)
-    for name, waited_s in zip(QUEUED, course.waited_s):
+    for name, waited_s in zip(WAITS, trace.waited_s):
         split.move("queue_unsplit_s", name, waited_s)
     if split.parts["queue_unsplit_s"] <= ROUNDING_S:
-        longest = max(QUEUED, key=lambda name: split.parts[name])
+        longest = max(WAITS, key=lambda name: split.parts[name])
         split.move("queue_unsplit_s", longest, inf)
     split.until(
-        "planned_ahead_s" if course.ahead else "no_share_s",
-        inf if course.first_s is None else course.first_s,
+        "planned_ahead_s" if trace.ahead else "no_share_s",
+        inf if trace.first_s is None else trace.first_s,
     )
-    split.until("preempted_s", course.restart_s)
+    split.until("preempted_s", trace.restart_s)
     served_s = split.until("service_unsplit_s", inf)
     if row["first_token_s"] is None:
-        return TraceState.COMPUTED
-    idle_s = served_s - course.stepped_s
+        return COMPUTED
+    idle_s = served_s - trace.stepped_s
     split.move("service_unsplit_s", "no_share_s", idle_s if idle_s > ROUNDING_S else 0.0)
-    if course.priced and course.first_s is not None:
-        split.move("service_unsplit_s", "decodes_s", course.decodes_s)
-        split.move("service_unsplit_s", "other_prefills_s", course.others_s)
-        split.move("service_unsplit_s", "other_ranks_s", course.ranks_s)
+    if trace.priced and trace.first_s is not None:
+        for name, share_s in zip(SHARES, trace.shares_s):
+            split.move("service_unsplit_s", name, share_s)
         split.move("service_unsplit_s", "prefill_s", inf)
-    return TraceState.SERVED
+    return SERVED
 
 
 class _Tries:

@@ -7,7 +7,7 @@ router is kept only for the requests that are asked for.
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final, Protocol, runtime_checkable
@@ -16,7 +16,7 @@ from sim.core.kernel import BOUNDARY_TOLERANCE_S
 from sim.core.ports import StepReport, peek
 from sim.core.recorder import Recorder
 from sim.core.request import DIRECT, Attempt, RequestView
-from sim.explain.step_costs import Pricing, pricing, shares
+from sim.explain.step_costs import StepCosts, shares, step_costs
 from sim.hardware.engine import Engine
 from sim.router.upstream import Upstream
 from sim.router.views import PodView
@@ -43,16 +43,10 @@ class PodSeen:
 
 @dataclass(frozen=True)
 class DecisionView:
-    """The decision of one attempt: ``home`` and ``bound`` where the policy has such."""
+    """What the router saw when it placed an attempt: ``home``, ``bound`` if its policy has such."""
 
     attempt: int
-    decided_s: float
-    backend: str
-    pod: str
-    outcome: str
-    reason: str | None
     policy: str
-    predicted_cached_tokens: int | None
     home: str | None
     bound: int | None
     pods: tuple[PodSeen, ...]
@@ -68,270 +62,260 @@ class _HasBound(Protocol):
     def bound(self, pods: PodView) -> int: ...
 
 
-def view(attempt: Attempt, way: Upstream, kind: str, held: Sequence[int | None]) -> DecisionView:
-    """What ``way``, with a policy of this ``kind``, knows before it counts ``attempt`` in."""
-    columns, policy, now_s = way.columns, way.policy, attempt.decided_s
+def view(
+    attempt: Attempt, upstream: Upstream, kind: str, held: Sequence[int | None]
+) -> DecisionView:
+    """Return what ``upstream``, with a policy of this ``kind``, knows before it counts it in."""
+    columns, policy = upstream.columns, upstream.policy
     routed = attempt.proxy != DIRECT
     home = None
     if routed and isinstance(policy, _HasHome):
         home = policy.home(attempt.request.view(), columns)
-    pods = []
-    for slot, name in enumerate(columns.names):
-        age_s = columns.metrics_age_s(slot, now_s)
-        pods.append(
-            PodSeen(
-                name,
-                columns.ready[slot],
-                columns.in_flight[slot],
-                columns.waiting[slot],
-                columns.running[slot],
-                columns.kv_usage[slot],
-                age_s if age_s < float("inf") else None,
-                held[slot],
-            )
-        )
+    ages_s = [columns.metrics_age_s(slot, attempt.decided_s) for slot in range(len(held))]
+    pods = zip(
+        columns.names,
+        columns.ready,
+        columns.in_flight,
+        columns.waiting,
+        columns.running,
+        columns.kv_usage,
+        [age_s if age_s < float("inf") else None for age_s in ages_s],
+        held,
+        strict=True,
+    )
     return DecisionView(
-        attempt=attempt.number,
-        decided_s=attempt.decided_s,
-        backend=attempt.backend,
-        pod=attempt.pod,
-        outcome=attempt.outcome,
-        reason=attempt.reason,
-        policy=kind if routed else DIRECT,
-        predicted_cached_tokens=attempt.predicted_cached_tokens,
+        attempt.number,
+        kind if routed else DIRECT,
         home=None if home is None else columns.names[home],
         bound=policy.bound(columns) if routed and isinstance(policy, _HasBound) else None,
-        pods=tuple(pods),
+        pods=tuple(PodSeen(*pod) for pod in pods),
     )
 
 
 NO_TIME: Final = (0.0, 0.0, 0.0)
 
 
+@dataclass(slots=True, eq=False)
 class RequestTrace:
     """What became of an attempt on its pod, up to its first token; times are seconds.
 
     The engine has it from ``ready_s`` on, at ``boundary_s`` the step ended that ran then.
     ``waited_s`` is the time in the queue for places, for tokens and for KV. Its prompt
     was first computed in the step that began at ``first_s``, and without being thrown out
-    since ``restart_s``: in steps of ``stepped_s`` altogether, of which the others are
-    its share. ``priced`` says whether every step cost what it should. ``held_here``
-    and ``held_elsewhere`` are tokens of its prompt in the cache of its pod and in that
-    of ``best_pod``, the other pod of the backend that had most, when it was sent.
-    ``ahead`` says whether its engine plans a step before the one before it ends.
+    since ``restart_s``: in steps of ``stepped_s`` altogether, of which ``shares_s`` were for
+    decodes, for other prompts and for other ranks. ``priced`` says whether every step cost what
+    it should. ``held_here`` and ``held_elsewhere`` are tokens of its prompt in the cache of its
+    pod and in that of ``best_pod``, the other pod of the backend that had most, when it was
+    sent. ``ahead`` says whether its engine plans a step before the one before it ends.
     """
 
-    __slots__ = (
-        *("ahead", "attempt", "best_pod", "boundary_s", "decodes_s", "first_s", "held_elsewhere"),
-        *("held_here", "next_token", "others_s", "own_s", "priced", "queued_s", "ranks_s"),
-        *("ready_s", "restart_s", "stepped_s", "thrown_out", "waited_s"),
-    )
+    attempt: Attempt
+    ready_s: float
+    ahead: bool
+    boundary_s: float | None = None
+    queued_s: tuple[float, ...] = NO_TIME  # totals of the pod when it joined the queue
+    waited_s: tuple[float, ...] = NO_TIME
+    first_s: float | None = None
+    restart_s: float = 0.0
+    thrown_out: bool = False
+    next_token: int = 0
+    stepped_s: float = 0.0
+    shares_s: tuple[float, ...] = NO_TIME
+    priced: bool = True
+    held_here: int | None = None
+    held_elsewhere: int | None = None
+    best_pod: str | None = None
 
-    def __init__(self, attempt: Attempt, ready_s: float, ahead: bool) -> None:
-        self.attempt = attempt
-        self.ahead = ahead
-        self.ready_s = ready_s
-        self.boundary_s: float | None = None
-        self.queued_s: tuple[float, ...] = NO_TIME  # totals of the pod when it joined the queue
-        self.waited_s: tuple[float, ...] = NO_TIME
-        self.first_s: float | None = None
-        self.priced = True
-        self.held_here: int | None = None
-        self.held_elsewhere: int | None = None
-        self.best_pod: str | None = None
-        self.restart(0.0)
-
-    def restart(self, start_s: float) -> None:
-        """It computes its prompt from the cache on, for the first time or again."""
-        self.restart_s = start_s
-        self.thrown_out = False
-        self.next_token = 0
-        self.stepped_s = self.own_s = self.decodes_s = self.others_s = self.ranks_s = 0.0
+    def step(
+        self, report: StepReport, start: int, tokens: int, share_s: tuple[float, ...] | None
+    ) -> None:
+        """Add a step that computed ``tokens`` of the prompt from token ``start`` on, if known."""
+        if self.first_s is None or self.thrown_out or 0 <= start < self.next_token:
+            self.restart_s = report.start_s  # from the cache on, for the first time or again
+            self.thrown_out = False
+            self.stepped_s, self.shares_s = 0.0, NO_TIME
+            if self.first_s is None:
+                self.first_s = report.start_s
+        self.next_token = start + tokens
+        self.stepped_s += report.end_s - report.start_s
+        if share_s is None:
+            self.priced = False
+        else:
+            self.shares_s = tuple(map(sum, zip(self.shares_s, share_s)))
 
 
-class PodWatch:
+@dataclass(slots=True, eq=False)
+class PodTrace:
     """One pod: who waits there, and for what the queue has waited so far."""
 
-    def __init__(self, pricing: Pricing | None) -> None:
-        self.pricing = pricing
-        self.together: list[PodWatch] = [self]  # the ranks of its replica, if they step together
-        self._numbers = count()
-        self._arriving: list[tuple[float, int, RequestTrace]] = []  # a heap, by ready_s
-        self._joining: list[RequestTrace] = []  # have met a boundary
-        self._totals_s: tuple[float, ...] = NO_TIME
-        self._before: StepReport | None = None  # not in the totals yet
+    costs: StepCosts | None
+    together: "list[PodTrace]" = field(default_factory=list)  # ranks that step together, itself too
+    _numbers: "count[int]" = field(default_factory=count)
+    _arriving: list[tuple[float, int, RequestTrace]] = field(default_factory=list)  # a heap
+    _joining: list[RequestTrace] = field(default_factory=list)  # have met a boundary
+    _totals_s: tuple[float, ...] = NO_TIME
+    _before: StepReport | None = None  # not in the totals yet
 
-    def arrives(self, course: RequestTrace) -> None:
-        """It will be ready for the engine."""
-        heappush(self._arriving, (course.ready_s, next(self._numbers), course))
+    @property
+    def ahead(self) -> bool:
+        """Whether its engine plans a step before the one before it ends."""
+        return self.costs is not None and self.costs.ahead
+
+    def arrives(self, trace: RequestTrace) -> None:
+        """Await the instant from which on the engine has it."""
+        heappush(self._arriving, (trace.ready_s, next(self._numbers), trace))
 
     def bounds(self, start_s: float, end_s: float) -> None:
-        """There is a step of this pod, or of one that steps with it."""
+        """Note a step of this pod, or of one that steps with it."""
         while self._arriving and self._arriving[0][0] < end_s:
-            course = heappop(self._arriving)[2]
-            in_flight = course.ready_s > start_s + BOUNDARY_TOLERANCE_S
-            course.boundary_s = end_s if in_flight else course.ready_s
-            self._joining.append(course)
+            trace = heappop(self._arriving)[2]
+            in_flight = trace.ready_s > start_s + BOUNDARY_TOLERANCE_S
+            trace.boundary_s = end_s if in_flight else trace.ready_s
+            self._joining.append(trace)
 
-    def stepped(self, report: StepReport, courses: Mapping[int, RequestTrace]) -> None:
-        """A step of this pod is over."""
-        if self.pricing is not None and self.pricing.ahead:
-            self._compute(report, courses)
+    def stepped(self, report: StepReport, traces: Mapping[int, RequestTrace]) -> None:
+        """Note a step of this pod that is over."""
+        if self.ahead:
+            self._compute(report, traces)
             if self._before is not None:
                 self._count(self._before, report)
             self._join(report.start_s)
             self._before = report
         else:
             self._join(report.start_s)
-            self._compute(report, courses)
+            self._compute(report, traces)
             self._count(report, report)
 
     def _join(self, start_s: float) -> None:
-        """Whoever has met a boundary by now is in the queue."""
-        if self._joining:
-            joins = [each for each in self._joining if _by(each.boundary_s, start_s)]
-            self._joining = [each for each in self._joining if not _by(each.boundary_s, start_s)]
-            for course in joins:
-                course.queued_s = self._totals_s
+        """Let all that have met a boundary by now wait in the queue."""
+        waiting, self._joining = self._joining, []
+        for trace in waiting:
+            assert trace.boundary_s is not None
+            if trace.boundary_s <= start_s + BOUNDARY_TOLERANCE_S:
+                trace.queued_s = self._totals_s
+            else:
+                self._joining.append(trace)
 
     def _count(self, report: StepReport, planned: StepReport) -> None:
-        """Who waited during ``report`` found no room in ``planned``, the step planned then."""
-        if self.pricing is None:
+        """Those in the queue during ``report`` found no room in ``planned``, planned meanwhile."""
+        if self.costs is None:
             return
-        lasted_s = report.end_s - report.start_s
-        left = self.pricing.tokens - planned.prefill_tokens - planned.decoders
+        left = self.costs.tokens - planned.prefill_tokens - planned.decoders
         why = 2
-        if report.running >= self.pricing.places:
+        if report.running >= self.costs.places:
             why = 0
-        elif left < self.pricing.least_tokens:
+        elif left < self.costs.least_tokens:
             why = 1
         totals = list(self._totals_s)
-        totals[why] += lasted_s
+        totals[why] += report.end_s - report.start_s
         self._totals_s = tuple(totals)
 
-    def _compute(self, report: StepReport, courses: Mapping[int, RequestTrace]) -> None:
-        """Those whose prompts it computed."""
+    def _compute(self, report: StepReport, traces: Mapping[int, RequestTrace]) -> None:
+        """Note a step in the traces of those whose prompts it computed or threw out."""
         for request in report.preempted:
-            if (course := _awaiting(request, report, courses)) is not None:
-                course.thrown_out = True
+            if (trace := _awaiting(request, report, traces)) is not None:
+                trace.thrown_out = True
         if not report.chunks:
             return
-        divided = None if self.pricing is None else shares(report, self.pricing)
-        divided_all = [None] * len(report.chunks) if divided is None else list(divided)
+        unknown = [None] * len(report.chunks)
+        shares_s = (None if self.costs is None else shares(report, self.costs)) or unknown
         starts = report.starts or (-1,) * len(report.chunks)
-        for (request, tokens), start, share in zip(report.chunks, starts, divided_all):
-            course = _awaiting(request, report, courses)
-            if course is None:
+        for (request, tokens), start, share_s in zip(report.chunks, starts, shares_s):
+            trace = _awaiting(request, report, traces)
+            if trace is None:
                 continue
-            if course.first_s is None:
-                course.first_s = report.start_s
-                pairs = zip(self._totals_s, course.queued_s)
-                course.waited_s = tuple(now - then for now, then in pairs)
-                course.restart(report.start_s)
-            elif course.thrown_out or 0 <= start < course.next_token:
-                course.restart(report.start_s)
-            course.next_token = start + tokens
-            course.stepped_s += report.end_s - report.start_s
-            if share is None:
-                course.priced = False
-                continue
-            course.own_s += share.own_s
-            course.decodes_s += share.decodes_s
-            course.others_s += share.others_s
-            course.ranks_s += share.ranks_s
+            if trace.first_s is None:
+                pairs = zip(self._totals_s, trace.queued_s)
+                trace.waited_s = tuple(now - then for now, then in pairs)
+            trace.step(report, start, tokens, share_s)
 
 
-class Watch:
+class Instrumentation:
     """Observes the pods of a run, and looks at them whenever a request is sent to one."""
 
     def __init__(self, scenario: Scenario, wanted: Collection[int] | None = None) -> None:
         """Keep the views of the ``wanted`` requests, of all when None."""
-        self.courses: dict[int, RequestTrace] = {}  # of the last attempt of each request
+        self.traces: dict[int, RequestTrace] = {}  # of the last attempt of each request
         self.views: defaultdict[int, list[DecisionView]] = defaultdict(list)
         self._wanted = None if wanted is None else frozenset(wanted)
-        self.recorder = WatchedRecorder(self)
+        self.recorder = TracingRecorder(self)
         self._scenario = scenario
-        self._ways: Mapping[str, Upstream] = {}
-        self._pods: dict[str, PodWatch] = {}
+        self._upstreams: Mapping[str, Upstream] = {}
+        self._pods: dict[str, PodTrace] = {}
 
-    def begin(self, ways: Mapping[str, Upstream]) -> None:
-        """These are the backends; called once, before the run."""
-        self._ways = ways
-        for backend, way in ways.items():
-            price = pricing(self._engine(backend))
-            watches = [PodWatch(price) for _ in way.pods]
-            self._pods.update(zip((pod.name for pod in way.pods), watches, strict=True))
-            if price is not None and price.lockstep:
-                ranks = len(watches) // self._scenario.backends[backend].replicas
-                for first in range(0, len(watches), ranks):
-                    for watch in watches[first : first + ranks]:
-                        watch.together = watches[first : first + ranks]
+    def begin(self, upstreams: Mapping[str, Upstream]) -> None:
+        """Take the backends; called once, before the run."""
+        self._upstreams = upstreams
+        for backend, upstream in upstreams.items():
+            costs = step_costs(self._engine(backend))
+            pods = [PodTrace(costs) for _ in upstream.pods]
+            self._pods.update(zip((pod.name for pod in upstream.pods), pods, strict=True))
+            replicas = self._scenario.backends[backend].replicas
+            lockstep = costs is not None and costs.lockstep
+            ranks = len(pods) // replicas if lockstep else 1
+            for first in range(0, len(pods), ranks):
+                for pod in pods[first : first + ranks]:
+                    pod.together = pods[first : first + ranks]
 
     def stepped(self, report: StepReport) -> None:
-        """A step or span is over."""
+        """Note a step or span that is over."""
         pod = self._pods[report.pod]
         for each in pod.together:
             each.bounds(report.start_s, report.end_s)
-        pod.stepped(report, self.courses)
+        pod.stepped(report, self.traces)
 
     def dispatched(self, attempt: Attempt) -> None:
-        """An attempt leaves for its pod; the counts do not have it yet."""
-        request, way = attempt.request, self._ways[attempt.backend]
+        """Note an attempt that leaves for its pod; the counts do not have it yet."""
+        request, upstream = attempt.request, self._upstreams[attempt.backend]
         takes_s = front_end_s(self._engine(attempt.backend), request.prompt.tokens)
         pod = self._pods[attempt.pod]
-        ahead = pod.pricing is not None and pod.pricing.ahead
-        course = RequestTrace(attempt, attempt.dispatch_s + takes_s, ahead)
-        held = [peek(pod, request.prompt) for pod in way.pods]
-        course.held_here = held[attempt.pod_index]
+        trace = RequestTrace(attempt, attempt.dispatch_s + takes_s, pod.ahead)
+        held = [peek(each, request.prompt) for each in upstream.pods]
+        trace.held_here = held[attempt.pod_index]
         others = [
             (tokens, -slot)
             for slot, tokens in enumerate(held)
             if slot != attempt.pod_index and tokens is not None
         ]
         if others:
-            course.held_elsewhere, slot = max(others)
-            course.best_pod = way.columns.names[-slot]
-        self.courses[request.request_id] = course
-        pod.arrives(course)
+            trace.held_elsewhere, slot = max(others)
+            trace.best_pod = upstream.columns.names[-slot]
+        self.traces[request.request_id] = trace
+        pod.arrives(trace)
         if self._wanted is None or request.request_id in self._wanted:
             kind = self._scenario.backends[attempt.backend].policy.kind
-            self.views[request.request_id].append(view(attempt, way, kind, held))
+            self.views[request.request_id].append(view(attempt, upstream, kind, held))
 
     def _engine(self, backend: str) -> Engine:
         return self._scenario.engines[self._scenario.backends[backend].engine]
 
 
-class WatchedRecorder(Recorder):
-    """A recorder that tells a watch of each attempt."""
+class TracingRecorder(Recorder):
+    """A recorder whose attempts an instrumentation hears of."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, instrumentation: Instrumentation) -> None:
         super().__init__()
-        self._watch = watch
+        self._instrumentation = instrumentation
 
     def dispatched(self, attempt: Attempt) -> None:
-        """An attempt leaves for its pod."""
+        """Record an attempt that leaves for its pod."""
         super().dispatched(attempt)
-        self._watch.dispatched(attempt)
+        self._instrumentation.dispatched(attempt)
 
 
 def front_end_s(engine: Engine, prompt_tokens: int) -> float:
-    """Seconds that the API server of an engine takes for a prompt."""
+    """Return the seconds that the API server of an engine takes for a prompt."""
     if engine.front_end is None:
         return 0.0
     return engine.front_end.per_request + engine.front_end.per_prompt_token * prompt_tokens
 
 
 def _awaiting(
-    request: int, report: StepReport, courses: Mapping[int, RequestTrace]
+    request: int, report: StepReport, traces: Mapping[int, RequestTrace]
 ) -> RequestTrace | None:
-    """The course of a request whose first token is to come from this pod, if it is on it now."""
-    course = courses.get(request)
-    if course is None or course.attempt.first_token_s is not None:
+    """Return the trace of a request that is on this pod now and has no first token yet."""
+    trace = traces.get(request)
+    if trace is None or trace.attempt.first_token_s is not None:
         return None
-    attempt = course.attempt
-    late = attempt.dispatch_s > report.start_s + BOUNDARY_TOLERANCE_S
-    return None if late or attempt.pod != report.pod else course
-
-
-def _by(boundary_s: float | None, start_s: float) -> bool:
-    return boundary_s is not None and boundary_s <= start_s + BOUNDARY_TOLERANCE_S
+    late = trace.attempt.dispatch_s > report.start_s + BOUNDARY_TOLERANCE_S
+    return None if late or trace.attempt.pod != report.pod else trace

@@ -2,20 +2,22 @@
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan
-from typing import Any, Final, Literal, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from sim.core.recorder import RunFacts
-from sim.core.request import DIRECT
 from sim.core.stats import Floats
 from sim.results import arrow
-from sim.results.arrow import Mask, Table
+from sim.results.arrow import Table
 from sim.results.result import RunResult
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Bounds: TypeAlias = tuple[float, ...]
 
@@ -27,7 +29,7 @@ VLLM_TTFT_S: Final[Bounds] = (
 
 
 def doubling(first: float, count: int) -> Bounds:
-    """``count`` bounds from ``first`` on, each twice the one before."""
+    """Return ``count`` bounds from ``first`` on, each twice the one before."""
     return tuple(first * 2.0**power for power in range(count))
 
 
@@ -64,14 +66,14 @@ class Histogram:
         return math.fsum(self.values.tolist())
 
     def quantile(self, share: float) -> float | None:
-        """What ``histogram_quantile(share, ...)`` of PromQL says; ``None`` without values."""
+        """Return what ``histogram_quantile(share, ...)`` of PromQL says; None without values."""
         return bucket_quantile(share, self.bounds, self.cumulative)
 
 
 def bucket_quantile(
     share: float, bounds: Sequence[float], cumulative: Sequence[int]
 ) -> float | None:
-    """The estimate of PromQL's ``histogram_quantile`` for classic buckets.
+    """Return the estimate of PromQL's ``histogram_quantile`` for classic buckets.
 
     ``cumulative[i]`` values are at most ``bounds[i]``, the last entry counts all.
     The rank is share x count; inside its bucket the estimate is a linear
@@ -115,9 +117,38 @@ class Family:
     samples: Mapping[Labels, Value] = field(default_factory=dict)
 
 
+def counted(frame: "pd.DataFrame", labels: Labels) -> dict[Labels, float]:
+    """Return how often each combination of labels occurs among the rows, in their order."""
+    counts = Counter(_keys(frame, labels))
+    return {each: float(counts[each]) for each in sorted(counts)}
+
+
+def observed(
+    frame: "pd.DataFrame",
+    labels: Labels,
+    column: str,
+    bounds: Bounds,
+    always: Iterable[Labels] = (),
+) -> dict[Labels, Value]:
+    """Return a histogram of a column for each combination of labels; ``always`` of some."""
+    found: dict[Labels, list[float]] = {each: [] for each in always}
+    for each, value in zip(_keys(frame, labels), frame[column].tolist(), strict=True):
+        if not math.isnan(value):
+            found.setdefault(each, []).append(value)
+    return {each: Histogram.of(np.array(found[each]), bounds) for each in sorted(found)}
+
+
+def _keys(frame: "pd.DataFrame", labels: Labels) -> Iterator[Labels]:
+    return zip(*(frame[label].tolist() for label in labels))
+
+
 @dataclass(frozen=True)
 class Scrape:
-    """A run, its scenario as JSON has it, and the moment of the scrape in seconds."""
+    """A run and its scenario as JSON has it, at the moment of the scrape.
+
+    In its frames a text that is null is empty, as Prometheus has it, and the label ``router``
+    is the name of the scenario: it has one router.
+    """
 
     result: RunResult
     scenario: Mapping[str, Any]
@@ -128,68 +159,33 @@ class Scrape:
         return self.result.facts
 
     @property
-    def router(self) -> str:
-        """The label ``router``: a scenario has one, which goes by its name."""
-        return self.facts.scenario
-
-    @property
     def at_s(self) -> float:
         """When it looks; what is due at this very instant has not happened yet."""
         return self.facts.window_end_s
 
-    def happened(self, times_s: Floats) -> Mask:
-        """Which times lie before the scrape; one that never came does not."""
-        return times_s < self.at_s
+    @cached_property
+    def requests(self) -> "pd.DataFrame":
+        """The requests table."""
+        return self._frame(self.result.tables.requests)
 
-    def engine(self, backend: str) -> Mapping[str, Any]:
-        """The engine of the pods of a backend."""
-        engine: Mapping[str, Any] = self.scenario["engines"][
-            self.scenario["backends"][backend]["engine"]
-        ]
-        return engine
+    @cached_property
+    def placements(self) -> "pd.DataFrame":
+        """The placements table."""
+        return self._frame(self.result.tables.placements)
 
-    @property
-    def through_router(self) -> Mask:
-        """The requests that did not go past the router."""
-        table = self.result.tables.placements
-        past = arrow.strings(table, "proxy").equal(DIRECT)
-        reached = np.ones(self.result.tables.requests.num_rows, dtype=bool)
-        reached[arrow.whole(table, "request_id")[past]] = False
-        return reached
+    @cached_property
+    def pools(self) -> "pd.DataFrame":
+        """The pools table."""
+        return self._frame(self.result.tables.pools)
 
+    @cached_property
+    def retries(self) -> "pd.DataFrame":
+        """The retries table."""
+        return self._frame(self.result.tables.retries)
 
-def words(table: Table, name: str) -> list[str]:
-    """A column of texts; a null is the empty text, as Prometheus has it."""
-    texts = arrow.strings(table, name)
-    known = [*texts.words, ""]  # a null is -1
-    return [known[code] for code in texts.codes.tolist()]
-
-
-def counted(labels: Iterable[Labels], where: Mask) -> dict[Labels, float]:
-    """How often each combination of labels occurs among the rows of ``where``, in their order."""
-    counts: defaultdict[Labels, int] = defaultdict(int)
-    for each, chosen in zip(labels, where.tolist(), strict=True):
-        if chosen:
-            counts[each] += 1
-    return {each: float(counts[each]) for each in sorted(counts)}
-
-
-def observed(
-    labels: Sequence[Labels],
-    values: Floats,
-    where: Mask,
-    bounds: Bounds,
-    always: Iterable[Labels] = (),
-) -> dict[Labels, Value]:
-    """A histogram for each combination of labels; those of ``always`` even if it is empty."""
-    found: defaultdict[Labels, list[float]] = defaultdict(list)
-    for each in always:
-        found[each] = []
-    rows = zip(labels, values.tolist(), where.tolist(), strict=True)
-    for each, value, chosen in rows:
-        if chosen and not isnan(value):
-            found[each].append(value)
-    return {
-        each: Histogram.of(np.array(found[each], dtype=np.float64), bounds)
-        for each in sorted(found)
-    }
+    def _frame(self, table: Table) -> "pd.DataFrame":
+        frame = arrow.data_frame(table)
+        for name in arrow.names(table):
+            if arrow.is_text(table, name):
+                frame[name] = frame[name].fillna("")
+        return frame.assign(router=self.facts.scenario, namespace=NAMESPACE)

@@ -2,14 +2,13 @@
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from sim.core.errors import UserError
 from sim.results import arrow
 from sim.results.tables import DECLARED, Tables
-from sim.results.unfinished import make_beside, make_file, write_whole
+from sim.results.unfinished import make_beside, refused
 
 ENDING: Final = ".csv"
 FORMULA_MARKS: Final = ("=", "+", "-", "@")
@@ -33,37 +32,12 @@ def formulas(tables: Tables) -> Iterator[str]:
                     yield f"{title}{ENDING}, column {name}: {found[0]!r}"
 
 
-@contextmanager
-def writing(what: str, path: Path) -> Iterator[None]:
-    """Turn what the disk refuses into a ``UserError`` that names ``what`` and ``path``."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise UserError(f"cannot write {what} to {path}: {reason}") from error
-
-
-def check_writable(what: str, path: Path) -> None:
-    """Raise ``UserError`` unless a file could be written there now."""
-    with writing(what, path):
-        if path.exists() and not path.is_file():
-            raise UserError(f"cannot write {what} to {path}: it is not a file")
-        make_beside(path, make_file).unlink()
-
-
-def write_file(what: str, path: Path, content: bytes) -> None:
-    """Write or replace a file; raises ``UserError``, and an older file stays then."""
-    check_writable(what, path)
-    with writing(what, path):
-        write_whole(path, content)
-
-
 def check_replaceable(what: str, folder: Path, ending: str) -> None:
     """Raise ``UserError`` for a folder that holds what is not ours: it would be lost.
 
     Ours are files whose names have this ``ending``, in it or in folders below.
     """
-    with writing(what, folder):
+    with refused(what, folder):
         if not folder.exists():
             return
         if not folder.is_dir():
@@ -81,7 +55,7 @@ def write_folder(what: str, folder: Path, files: Mapping[str, bytes]) -> None:
 
     Raises ``UserError``, and an older folder stays then.
     """
-    with writing(what, folder):
+    with refused(what, folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = make_beside(folder, _make_folder)
         try:

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from sim.core.ports import PodTotals
 from sim.export.families import VLLM_TTFT_S, Family, Histogram, Labels, Scrape
 from sim.results import arrow
@@ -31,7 +29,7 @@ class Pod:
 
 
 def pods(scrape: Scrape) -> list[Pod]:
-    """The pods of a run, in its order; named by backend, replica and, of several, rank."""
+    """Return the pods of a run, in its order; named by backend, replica and, of several, rank."""
     return [_pod(name, scrape.scenario["backends"]) for name in scrape.facts.pods]
 
 
@@ -46,50 +44,21 @@ def _pod(name: str, backends: Iterable[str]) -> Pod:
 
 def pod_families(scrape: Scrape) -> Iterator[Family]:
     """Families of the kinds of engines that there are."""
-    by_kind: dict[str, dict[Pod, str]] = {}
+    by_kind: dict[str, dict[str, Labels]] = {}
     for pod in pods(scrape):
-        engine = scrape.engine(pod.backend)
-        by_kind.setdefault(engine["kind"], {})[pod] = engine["model"] or ""
-    readings = _Readings(scrape)
+        engine = scrape.scenario["engines"][scrape.scenario["backends"][pod.backend]["engine"]]
+        labels: Labels = (pod.name, engine["model"] or "")
+        if engine["kind"] == "vllm":
+            labels = (*labels, pod.engine)
+        by_kind.setdefault(engine["kind"], {})[pod.name] = labels
     if "vllm" in by_kind:
-        yield from _vllm(scrape, readings, by_kind["vllm"])
+        yield from _vllm(scrape, by_kind["vllm"])
     if "llamacpp" in by_kind:
-        yield from _llamacpp(readings, by_kind["llamacpp"])
+        yield from _llamacpp(scrape, by_kind["llamacpp"])
 
 
-class _Readings:
-    """What is known of each pod at the moment of the scrape."""
-
-    def __init__(self, scrape: Scrape) -> None:
-        table = scrape.result.tables.pods
-        here = scrape.happened(arrow.numbers(table, "time_s"))
-        texts = arrow.strings(table, "pod")
-        self._last = {
-            name: int(rows[-1])
-            for name in texts.words
-            if len(rows := np.flatnonzero(here & texts.equal(name)))
-        }
-        self._columns = {
-            name: arrow.numbers(table, name) for name in ("running", "waiting", "kv_usage")
-        }
-        facts = scrape.facts
-        self._totals = dict(zip(facts.pods, facts.closed, strict=True))
-
-    def gauge(self, pod: Pod, column: str) -> float | None:
-        """The last poll before the scrape; None when nobody answered any."""
-        row = self._last.get(pod.name)
-        return None if row is None else float(self._columns[column][row])
-
-    def totals(self, pod: Pod) -> PodTotals:
-        """Running totals."""
-        return self._totals[pod.name]
-
-
-def _vllm(scrape: Scrape, readings: _Readings, models: Mapping[Pod, str]) -> Iterator[Family]:
-    labels: dict[Pod, Labels] = {
-        pod: (pod.name, model, pod.engine) for pod, model in models.items()
-    }
-    for name, column, told in (
+def _vllm(scrape: Scrape, labels: Mapping[str, Labels]) -> Iterator[Family]:
+    for name, column, about in (
         ("num_requests_running", "running", "Requests in execution, as last polled."),
         ("num_requests_waiting", "waiting", "Requests that wait to be admitted, as last polled."),
         (
@@ -98,86 +67,62 @@ def _vllm(scrape: Scrape, readings: _Readings, models: Mapping[Pod, str]) -> Ite
             "KV blocks held by requests, 1 for all, as last polled.",
         ),
     ):
-        yield _gauges(f"vllm:{name}", told, OF_ENGINE, readings, labels, column)
-    attempts = _Attempts(scrape)
-    yield _counters(
-        "vllm:prefix_cache_queries_total",
-        "Prompt tokens that were looked up in the prefix cache when a request was first admitted.",
-        OF_ENGINE,
-        {labels[pod]: attempts.tokens(pod, "prompt_tokens") for pod in labels},
-    )
-    yield _counters(
-        "vllm:prefix_cache_hits_total",
-        "Prompt tokens that were found there.",
-        OF_ENGINE,
-        {labels[pod]: attempts.tokens(pod, "cached_tokens") for pod in labels},
-    )
+        samples = _last_polled(scrape, labels, column)
+        yield Family(f"vllm:{name}", "gauge", about, OF_ENGINE, samples)
+    attempts = scrape.placements
+    admitted = attempts[attempts["scheduled_s"] < scrape.at_s]
+    tokens = admitted.groupby("pod")[["prompt_tokens", "cached_tokens"]].sum()
+    for name, column, about in (
+        (
+            "queries",
+            "prompt_tokens",
+            "Prompt tokens that were looked up in the prefix cache when a request was first "
+            "admitted.",
+        ),
+        ("hits", "cached_tokens", "Prompt tokens that were found there."),
+    ):
+        summed = tokens[column].to_dict()
+        counts = {labels[pod]: float(summed.get(pod, 0)) for pod in labels}
+        yield Family(f"vllm:prefix_cache_{name}_total", "counter", about, OF_ENGINE, counts)
+    answered = attempts[attempts["first_token_s"] < scrape.at_s]
+    ttft_s = answered["first_token_s"] - answered["dispatch_s"]
     yield Family(
         "vllm:time_to_first_token_seconds",
         "histogram",
         "Time from the arrival of a request at the pod to its first token.",
         OF_ENGINE,
-        {labels[pod]: attempts.first_tokens(pod) for pod in labels},
+        {
+            labels[pod]: Histogram.of(ttft_s[answered["pod"] == pod].to_numpy(), VLLM_TTFT_S)
+            for pod in labels
+        },
     )
-    yield _counters(
-        "vllm:num_preemptions_total",
-        "Preemptions.",
-        OF_ENGINE,
-        {labels[pod]: float(readings.totals(pod).preemptions) for pod in labels},
-    )
+    preemptions = _totals(scrape, labels, "preemptions")
+    yield Family("vllm:num_preemptions_total", "counter", "Preemptions.", OF_ENGINE, preemptions)
 
 
-def _llamacpp(readings: _Readings, models: Mapping[Pod, str]) -> Iterator[Family]:
-    labels: dict[Pod, Labels] = {pod: (pod.name, model) for pod, model in models.items()}
-    for name, column, told in (
+def _llamacpp(scrape: Scrape, labels: Mapping[str, Labels]) -> Iterator[Family]:
+    for name, column, about in (
         ("requests_processing", "running", "Requests that have a slot, as last polled."),
         ("requests_deferred", "waiting", "Requests that wait for a slot, as last polled."),
     ):
-        yield _gauges(f"llamacpp:{name}", told, OF_POD, readings, labels, column)
-    for name, total, told in (
+        samples = _last_polled(scrape, labels, column)
+        yield Family(f"llamacpp:{name}", "gauge", about, OF_POD, samples)
+    for name, total, about in (
         ("prompt_tokens_total", "computed_tokens", "Prompt tokens that were computed."),
         ("tokens_predicted_total", "emitted_tokens", "Tokens that were generated."),
     ):
-        samples = {labels[pod]: float(getattr(readings.totals(pod), total)) for pod in labels}
-        yield _counters(f"llamacpp:{name}", told, OF_POD, samples)
+        samples = _totals(scrape, labels, total)
+        yield Family(f"llamacpp:{name}", "counter", about, OF_POD, samples)
 
 
-def _gauges(
-    name: str,
-    told: str,
-    names: Labels,
-    readings: _Readings,
-    labels: Mapping[Pod, Labels],
-    column: str,
-) -> Family:
-    read = {labels[pod]: readings.gauge(pod, column) for pod in labels}
-    known = {each: value for each, value in read.items() if value is not None}
-    return Family(name, "gauge", told, names, known)
+def _last_polled(scrape: Scrape, labels: Mapping[str, Labels], column: str) -> dict[Labels, float]:
+    """Return the last poll of each pod before the scrape; of one that never answered none."""
+    polls = arrow.data_frame(scrape.result.tables.pods)
+    last = polls[polls["time_s"] < scrape.at_s].groupby("pod")[column].last().to_dict()
+    return {labels[pod]: float(last[pod]) for pod in labels if pod in last}
 
 
-def _counters(name: str, told: str, names: Labels, samples: Mapping[Labels, float]) -> Family:
-    return Family(name, "counter", told, names, samples)
-
-
-class _Attempts:
-    """The placements table: what of it has happened at each pod."""
-
-    def __init__(self, scrape: Scrape) -> None:
-        table = scrape.result.tables.placements
-        self._pod = arrow.strings(table, "pod")
-        self._columns = {
-            name: arrow.numbers(table, name) for name in ("prompt_tokens", "cached_tokens")
-        }
-        first_s = arrow.numbers(table, "first_token_s")
-        self._ttft_s = first_s - arrow.numbers(table, "dispatch_s")
-        self._admitted = scrape.happened(arrow.numbers(table, "scheduled_s"))
-        self._answered = scrape.happened(first_s)
-
-    def tokens(self, pod: Pod, column: str) -> float:
-        """Of all that were admitted."""
-        return float(self._columns[column][self._admitted & self._pod.equal(pod.name)].sum())
-
-    def first_tokens(self, pod: Pod) -> Histogram:
-        """From their dispatch on."""
-        here = self._answered & self._pod.equal(pod.name)
-        return Histogram.of(self._ttft_s[here], VLLM_TTFT_S)
+def _totals(scrape: Scrape, labels: Mapping[str, Labels], name: str) -> dict[Labels, float]:
+    """Return running totals of the pods."""
+    totals: dict[str, PodTotals] = dict(zip(scrape.facts.pods, scrape.facts.closed, strict=True))
+    return {labels[pod]: float(getattr(totals[pod], name)) for pod in labels}

@@ -65,11 +65,11 @@ class Texts:
         }
 
 
-def encode(values: Iterable[str | None]) -> Texts:
+def encode(values: Iterable[Any]) -> Texts:
     """Texts from Python strings; ``None`` is null."""
-    index: defaultdict[str | None, int] = defaultdict(count().__next__)
+    index: defaultdict[Any, int] = defaultdict(count().__next__)
     index[None] = -1
-    codes = np.array([index[value] for value in values], dtype=np.int32)
+    codes = np.fromiter(map(index.__getitem__, values), dtype=np.int32)
     return Texts(codes, tuple(word for word in index if word is not None))
 
 

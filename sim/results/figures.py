@@ -10,7 +10,7 @@ from sim.results.arrow import Mask
 
 
 @dataclass(frozen=True)
-class Window:
+class MeasuredWindow:
     """The measured interval [start, end) in seconds; ``length_s`` is what of it the run covered.
 
     ``end_s`` is infinite for a finite workload that is run to its end.
@@ -21,10 +21,10 @@ class Window:
     length_s: float
 
     @staticmethod
-    def of(facts: RunFacts) -> "Window":
+    def of(facts: RunFacts) -> "MeasuredWindow":
         """The window of a run; its length is 0 when the run ended before it began."""
         covered_s = min(facts.window_end_s, facts.end_s) - facts.window_start_s
-        return Window(facts.window_start_s, facts.window_end_s, max(0.0, covered_s))
+        return MeasuredWindow(facts.window_start_s, facts.window_end_s, max(0.0, covered_s))
 
     def contains(self, times_s: Floats) -> Mask:
         """Which times lie in the window; a time that never came (NaN) does not."""

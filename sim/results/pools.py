@@ -10,7 +10,7 @@ from sim.core.request import DIRECT, PoolError, Status
 from sim.core.stats import Floats, Sample
 from sim.results import arrow
 from sim.results.arrow import Mask, Table, Texts
-from sim.results.figures import Window, count, known, spread, to_ns
+from sim.results.figures import MeasuredWindow, count, known, spread, to_ns
 from sim.results.tables import Tables
 
 COLD: Final = "cold"
@@ -64,7 +64,7 @@ class PoolColumns:
         """The changes of hands of a pool, in order of time."""
         return self.pool.equal(pool) & self.kind.equal("swap")
 
-    def completed(self, pool: str, window: Window) -> Mask:
+    def completed(self, pool: str, window: MeasuredWindow) -> Mask:
         """The swaps that were completed in the window."""
         return self.swaps(pool) & window.contains(self.end_s) & self.result.equal("completed")
 
@@ -87,7 +87,7 @@ def stays(facts: RunFacts, pool: str) -> list[Stay]:
     return sorted(found, key=lambda stay: (stay.start_s, stay.end_s))
 
 
-def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
+def of_pools(facts: RunFacts, tables: Tables, window: MeasuredWindow) -> dict[str, Any]:
     """Figures of each pool, if there are any."""
     if not facts.pools:
         return {}
@@ -107,7 +107,7 @@ def of_pools(facts: RunFacts, tables: Tables, window: Window) -> dict[str, Any]:
     }
 
 
-def _swaps(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
+def _swaps(columns: PoolColumns, pool: str, window: MeasuredWindow) -> dict[str, Any]:
     swaps = columns.swaps(pool)
     over = swaps & window.contains(columns.end_s)
     completed = columns.completed(pool, window)
@@ -129,7 +129,7 @@ def _took_s(columns: PoolColumns, completed: Mask) -> dict[str, Any]:
     return spread(Sample(columns.lasted_s[completed]), _FIGURES)
 
 
-def _covered_s(start_s: Floats, end_s: Floats, window: Window) -> float:
+def _covered_s(start_s: Floats, end_s: Floats, window: MeasuredWindow) -> float:
     """How much of the window intervals in order of their begin cover; what has no end goes on."""
     last_s = window.start_s + window.length_s
     starts_s = np.clip(start_s, window.start_s, last_s)
@@ -147,7 +147,7 @@ def _pairs(columns: PoolColumns, where: Mask) -> dict[str, int]:
     return dict(sorted(pairs.items()))
 
 
-def _holds(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
+def _holds(columns: PoolColumns, pool: str, window: MeasuredWindow) -> dict[str, Any]:
     here = columns.pool.equal(pool) & window.contains(columns.start_s)
     holds, skips = here & columns.kind.equal("hold"), here & columns.skips(pool)
     held_s = columns.lasted_s[holds]
@@ -165,7 +165,7 @@ def _holds(columns: PoolColumns, pool: str, window: Window) -> dict[str, Any]:
     }
 
 
-def _direct_errors(placements: Table, members: dict[str, str], window: Window) -> int:
+def _direct_errors(placements: Table, members: dict[str, str], window: MeasuredWindow) -> int:
     status, backend = arrow.strings(placements, "status"), arrow.strings(placements, "backend")
     broken = status.equal(Status.REJECTED) | status.equal(Status.FAILED)
     broken &= arrow.strings(placements, "proxy").equal(DIRECT)
@@ -174,7 +174,7 @@ def _direct_errors(placements: Table, members: dict[str, str], window: Window) -
 
 
 def _member(
-    facts: RunFacts, columns: PoolColumns, pool: str, member: str, window: Window
+    facts: RunFacts, columns: PoolColumns, pool: str, member: str, window: MeasuredWindow
 ) -> dict[str, Any]:
     at = facts.pods.index(facts.pools[pool][member])
     opened, closed = facts.opened[at], facts.closed[at]

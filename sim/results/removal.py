@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from sim.core.interrupts import interrupts_deferred
+from sim.results.sent import FILES
 from sim.results.stored import MANIFEST, SUMMARY
 from sim.results.tables import DECLARED
 from sim.results.unfinished import is_abandoned, unfinished_name
 
-_TABLES: Final = frozenset(f"{name}.parquet" for name in DECLARED)
+_TABLES: Final = frozenset(f"{name}.parquet" for name in (*DECLARED, *FILES))
 _WRITTEN: Final = _TABLES | {MANIFEST, SUMMARY}
 _SEED: Final = re.compile(r"seed-[0-9]+")
 _SCENARIO: Final = re.compile(r".+-[0-9a-f]{8}")

@@ -24,6 +24,7 @@ from sim.core.recorder import RunFacts
 from sim.results import arrow
 from sim.results.digest import digest
 from sim.results.result import RunResult
+from sim.results.sent import Sent
 from sim.results.stored import (
     MANIFEST,
     SCHEMA_VERSION,
@@ -118,12 +119,19 @@ def scratch(directory: Path) -> Iterator[Path]:
         shutil.rmtree(room, ignore_errors=True)
 
 
-def write_folder(result: RunResult, room: Path, target: Path, origin: Origin) -> Path:
-    """Write a result that is for ``target`` into a new folder of ``room``; raises ``UserError``."""
+def write_folder(
+    result: RunResult, room: Path, target: Path, origin: Origin, sent: Sent | None = None
+) -> Path:
+    """Write a result that is for ``target`` into a new folder of ``room``; raises ``UserError``.
+
+    Without ``sent`` no trace of it can be exported.
+    """
     finished = room / "-".join(target.parts[-2:])
     with _refused(f"cannot store the result in {target}", OSError):
         finished.mkdir()
         _write_files(result, finished, _manifest(result, origin))
+        if sent is not None:
+            sent.write(finished)
     return finished
 
 

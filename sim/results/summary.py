@@ -12,7 +12,7 @@ from sim.core.request import DIRECT, Attempt, Outcome, Status
 from sim.core.stats import Floats, Sample
 from sim.results import arrow
 from sim.results.arrow import Mask, Table
-from sim.results.figures import Window, count, ratio, spread
+from sim.results.figures import MeasuredWindow, count, ratio, spread
 from sim.results.metrics import DISTRIBUTIONS
 from sim.results.pools import of_pools
 from sim.results.requests import RequestColumns, latencies
@@ -36,7 +36,7 @@ def summarise(
     is not. ``abandoned`` are attempts that went on when their clients had left,
     as they ended and as they stood then. A figure that cannot be known is ``None``.
     """
-    window = Window.of(facts)
+    window = MeasuredWindow.of(facts)
     here = window.contains(requests.arrival_s)
     hits = _Hits.of(tables.placements, here)
     samples = {
@@ -95,7 +95,7 @@ def _counts(requests: RequestColumns, here: Mask) -> dict[str, Any]:
     }
 
 
-def _rates(requests: RequestColumns, window: Window, here: Mask) -> dict[str, Any]:
+def _rates(requests: RequestColumns, window: MeasuredWindow, here: Mask) -> dict[str, Any]:
     """What was asked for beside what was achieved: apart where a queue grows."""
     arrivals_s = requests.arrival_s[here]
     asked_over_s = float(np.ptp(arrivals_s)) if len(arrivals_s) else 0.0
@@ -139,7 +139,7 @@ class _Hits:
         }
 
 
-def _placements(facts: RunFacts, window: Window, placements: Table) -> dict[str, Any]:
+def _placements(facts: RunFacts, window: MeasuredWindow, placements: Table) -> dict[str, Any]:
     arrived = window.contains(arrow.numbers(placements, "dispatch_s"))
     here = arrived & ~arrow.strings(placements, "proxy").equal(DIRECT)
     total = count(here)
@@ -167,7 +167,7 @@ def _abandoned(abandoned: Sequence[tuple[Attempt, Attempt]], here: Mask) -> dict
     }
 
 
-def _flows(facts: RunFacts, requests: RequestColumns, window: Window) -> dict[str, Any]:
+def _flows(facts: RunFacts, requests: RequestColumns, window: MeasuredWindow) -> dict[str, Any]:
     """What passed inside the window, whenever its requests came."""
     tokens_per_s = window.per_s(_growth(facts, "emitted_tokens"))
     turns = (
@@ -187,12 +187,12 @@ def _flows(facts: RunFacts, requests: RequestColumns, window: Window) -> dict[st
     }
 
 
-def _kv_usage(window: Window, pods: Table) -> Sample:
+def _kv_usage(window: MeasuredWindow, pods: Table) -> Sample:
     here = window.contains(arrow.numbers(pods, "time_s"))
     return Sample(arrow.numbers(pods, "kv_usage")[here])
 
 
-def _sessions(requests: RequestColumns, window: Window, closes: Mask) -> Sample:
+def _sessions(requests: RequestColumns, window: MeasuredWindow, closes: Mask) -> Sample:
     """Sessions whose closing request was completed and whose last end lies in the window."""
     session = requests.session.codes
     slots = len(requests.session.words) + 1  # requests without a session share the last one

@@ -280,27 +280,28 @@ def recorded(recorder: Recorder, variant: str, seed: int, pods: Sequence[str]) -
     last = [request.attempts[-1] if request.attempts else _NO_ATTEMPT for request in requests]
     rows = len(requests)
     return Tables(
-        _table(
+        filled(
             REQUESTS,
             requests,
             last,
             variant=arrow.texts(arrow.Texts(np.zeros(rows, dtype=np.int32), (variant,))),
             seed=arrow.integers(np.full(rows, seed, dtype=np.int64)),
         ),
-        _table(PLACEMENTS, recorder.attempts),
+        filled(PLACEMENTS, recorder.attempts),
         _polls(recorder, pods),
-        _table(FAILED_ATTEMPTS, recorder.failed_attempts),
-        _table(RETRIES, recorder.retries),
-        _table(POOLS, recorder.pool_events),
+        filled(FAILED_ATTEMPTS, recorder.failed_attempts),
+        filled(RETRIES, recorder.retries),
+        filled(POOLS, recorder.pool_events),
     )
 
 
-def _table(
+def filled(
     declared: Sequence[Column],
     rows: Sequence[object],
     last: Sequence[Attempt | _NoAttempt] = (),
     **given: Array,
 ) -> Table:
+    """Return the declared table of ``rows``; columns of the last attempts read ``last``."""
     columns = [
         given[column.name]
         if column.name in given
@@ -312,13 +313,13 @@ def _table(
 
 def _column(column: Column, values: Iterable[Any]) -> Array:
     if column.dtype == TEXT:
-        named = (value or None for value in values) if column.nullable else values
+        named = [value or None for value in values] if column.nullable else values
         return arrow.texts(arrow.encode(named))
     if column.dtype == FLOAT:
         return arrow.floats(np.array(list(values), dtype=np.float64))  # None becomes NaN
     if column.nullable:
-        values = (-1 if value is None else value for value in values)
-    return arrow.integers(np.array(list(values), dtype=np.int64))
+        values = [-1 if value is None else value for value in values]
+    return arrow.integers(np.fromiter(values, dtype=np.int64))
 
 
 def _polls(recorder: Recorder, pods: Sequence[str]) -> Table:
@@ -332,4 +333,4 @@ def _polls(recorder: Recorder, pods: Sequence[str]) -> Table:
         "running": arrow.integers(np.array(recorder.sample_running, dtype=np.int64)),
         "kv_usage": arrow.floats(np.array(recorder.sample_kv_usage, dtype=np.float64)),
     }
-    return _table(PODS, (), **given)
+    return filled(PODS, (), **given)

@@ -8,6 +8,8 @@ from errno import EINVAL
 from pathlib import Path
 from typing import Final
 
+from sim.core.errors import UserError
+
 UNFINISHED: Final = ".unfinished-"
 
 
@@ -71,3 +73,28 @@ def write_whole(target: Path, content: bytes) -> None:
 def make_file(place: Path) -> None:
     """Make an empty file; raises ``FileExistsError`` when there is one."""
     place.touch(exist_ok=False)
+
+
+@contextmanager
+def refused(what: str, path: Path) -> Iterator[None]:
+    """Turn what the disk refuses into a ``UserError`` that names ``what`` and ``path``."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"cannot write {what} to {path}: {reason}") from error
+
+
+def check_writable(what: str, path: Path) -> None:
+    """Raise ``UserError`` unless a file could be written there now."""
+    with refused(what, path):
+        if path.exists() and not path.is_file():
+            raise UserError(f"cannot write {what} to {path}: it is not a file")
+        make_beside(path, make_file).unlink()
+
+
+def write_file(what: str, path: Path, content: bytes) -> None:
+    """Write or replace a file; raises ``UserError``, and an older file stays then."""
+    check_writable(what, path)
+    with refused(what, path):
+        write_whole(path, content)

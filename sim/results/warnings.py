@@ -15,7 +15,7 @@ from sim.core.stats import mann_kendall, mser5, time_average
 from sim.core.text import share
 from sim.results import arrow
 from sim.results.arrow import Mask
-from sim.results.figures import Window, count
+from sim.results.figures import MeasuredWindow, count
 from sim.results.pools import PoolColumns
 from sim.results.requests import RequestColumns
 from sim.results.served import answered_last, of_last_try
@@ -58,8 +58,8 @@ class _Run:
     prompts: Iterable[Prompt]
 
     @cached_property
-    def window(self) -> Window:
-        return Window.of(self.facts)
+    def window(self) -> MeasuredWindow:
+        return MeasuredWindow.of(self.facts)
 
     @cached_property
     def here(self) -> Mask:

@@ -19,7 +19,7 @@ NOBODY: Final = Published(0, 0, 0.0)
 """What there is to sample of a pod without a process."""
 
 
-class Column(list[Value]):
+class PodColumn(list[Value]):
     """A list for policies of other packages: podsim changes it, and nobody else.
 
     Slices and copies are plain lists.
@@ -53,7 +53,7 @@ class PodColumns:
     put: Callable[[Any, Any, Any], None]
 
     def __init__(self, names: Sequence[str], guarded: bool = False) -> None:
-        column, pods = Column if guarded else list, len(names)
+        column, pods = PodColumn if guarded else list, len(names)
         columns = {
             "names": tuple(names),
             "ready": column([True] * pods),

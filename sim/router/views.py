@@ -1,8 +1,8 @@
 """What a placement policy sees and what it answers: columns, facts and decisions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from sim.core.request import RequestView
 from sim.core.rng import Streams
@@ -155,6 +155,15 @@ class PolicyContext:
     ring_salt: str
 
 
+@runtime_checkable
+class HasGauges(Protocol):
+    """A policy that says numbers of itself."""
+
+    @property
+    def gauges(self) -> Mapping[str, float]:
+        """Numbers by name."""
+
+
 class Policy(Protocol):
     """A placement policy: one instance per proxy and backend, built as ``Kind(spec, context)``.
 
@@ -162,7 +171,8 @@ class Policy(Protocol):
     comes before any request when asked for. ``tick_interval_s`` is None or
     the period of its ticks. ``has_home`` tells whether its spills mean
     something (a policy without memory or home has no spill ratio). A class may
-    have ``reasons``, a frozenset of its own words beside those that there are.
+    have ``reasons``, a frozenset of its own words beside those that there are, and
+    ``gauges``, numbers by name that are read when the window of the run ends.
     """
 
     observes: ClassVar[frozenset[type]]

@@ -41,7 +41,7 @@ def endless(root: Any, workloads: Mapping[str, Any]) -> Iterator[Fault]:
         return
     if "measure" in meant(entries(window), key_names(Window)):
         return
-    for_ever = [name for name, spec in workloads.items() if not getattr(spec, "finite", True)]
+    for_ever = [name for name, spec in workloads.items() if _never_ends(spec)]
     if for_ever:
         place = place_of(root, ("workloads",) if "window" not in root else ("window",))
         message = (
@@ -49,6 +49,11 @@ def endless(root: Any, workloads: Mapping[str, Any]) -> Iterator[Fault]:
             "so say how long to measure, e.g. 15m"
         )
         yield fault(place, ("window",), message)
+
+
+def _never_ends(spec: Any) -> bool:
+    """Whether a workload says so; of another package it may say something that is no flag."""
+    return getattr(spec, "finite", True) is False
 
 
 class _Seat(NamedTuple):

@@ -253,7 +253,7 @@ class _Search:
         )
 
     def _edge(self) -> Edge:
-        """Where the targets begin to be met; values that are no scenario are left out."""
+        """Where targets begin to be met; searched again without a value that is no scenario."""
         while True:
             with suppress(_SkippedError):
                 return edge(self.scenarios.space.last - len(self.scenarios.skipped), self._judge)

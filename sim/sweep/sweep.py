@@ -36,14 +36,15 @@ if TYPE_CHECKING:
 Source = str | Path | Mapping[str, Any]
 """A scenario file, or the mapping that it would hold."""
 Values = str | Iterable[Any]
-Axes = Mapping[str, Values]
+Axes = Mapping[str, Values] | Sequence[str]
+"""Paths and their values, or texts as on the command line, ``path=values``."""
 
 
 def run(
     scenario: Source,
     *,
     grid: Axes | None = None,
-    log: Mapping[str, str] | None = None,
+    log: Axes | None = None,
     random: Axes | None = None,
     points: int = 0,
     sweep_seed: int = 1,
@@ -55,6 +56,10 @@ def run(
     address: str | None = None,
     retries: int = 1,
     store: str | Path = DEFAULT_STORE,
+    table_file: Path | None = None,
+    opened: ExecutorFactory | None = None,
+    on_message: Callable[[str], None] = lambda _: None,
+    progress: OnProgress | None = None,
 ) -> "Sweep":
     """Simulate a scenario at every point of a design; the DataFrame is ``.table`` of the result.
 
@@ -66,34 +71,40 @@ def run(
     have no result. With ``jobs`` above 1 the runs go to worker processes, so a
     script needs the usual ``if __name__ == "__main__"``; with ``executor="dask"``
     to the cluster at ``address``, without one to a cluster here, of as many
-    processes as cores unless ``jobs`` is above 1.
+    processes as cores unless ``jobs`` is above 1. ``opened`` is an executor of one's own;
+    ``on_message`` gets warnings and what was stored before.
 
     Raises ``ScenarioError`` with every fault of every point before anything
     runs, and ``UserError`` for arguments that cannot be meant.
     """
-    drawn = [
-        f"{path}={values if isinstance(values, str) else ','.join(_items(path, values))}"
-        for path, values in (random or {}).items()
-    ]
-    if bool(drawn) != (points > 0):
+    if bool(random) != (points > 0):
         raise UserError("random axes need points, the number of points to draw, and the reverse")
     made = design(
         grid=_written(grid or {}),
         log=_written(log or {}),
-        random=drawn,
+        random=[
+            each if isinstance(each, str) else f"{each[0]}={','.join(each[1])}"
+            for each in _written(random or {})
+        ],
         points=points,
         seed=sweep_seed,
         settings=tuple(settings),
     )
-    opened = factory_for_scripts(executor, jobs, address)
+    opened = opened or factory_for_scripts(executor, jobs, address)
     chosen = None if seeds is None else tuple(seeds)
     planned = plan(scenario, made, variants=tuple(variants), seeds=chosen)
-    found = run_sweep(planned, Path(store), opened, retries=retries)
-    table.write(found.columns, found.folder / TABLE)
+    for warning in planned.warnings:
+        on_message(f"warning: {warning}")
+    found = run_sweep(
+        planned, Path(store), opened, retries=retries, on_message=on_message, progress=progress
+    )
+    table.write(found.columns, table_file or found.folder / TABLE)
     return found
 
 
 def _written(axes: Axes) -> list[Written]:
+    if not isinstance(axes, Mapping):
+        return list(axes)
     return [
         f"{path}={values}" if isinstance(values, str) else (path, _items(path, values))
         for path, values in axes.items()

@@ -11,7 +11,6 @@ from sim.results import arrow
 from sim.results.arrow import Mask, Table
 from sim.results.result import RunResult
 
-DEFAULT_S: Final = 60.0
 US_PER_S: Final = 1e6
 
 

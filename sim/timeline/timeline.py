@@ -1,62 +1,55 @@
 """A timeline of an excerpt of a run: what it covers, its events, and the file it goes to."""
 
 import gzip
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sim.core.errors import UserError
+from sim.results import arrow
 from sim.results.result import RunResult
-from sim.results.unfinished import make_beside, make_file, write_whole
+from sim.results.unfinished import check_writable, write_file
 from sim.scenario.schema import Scenario, Window
-from sim.timeline.chrome_trace import Trace
+from sim.timeline.drawing import Drawing, draw_placements, draw_pods, draw_pools, draw_turns
 from sim.timeline.excerpt import Excerpt, StepLog, shown
-from sim.timeline.requests import Requests, draw_attempts, draw_placements, draw_turns
-from sim.timeline.tracks import RequestWork, draw_polls, draw_pools, draw_steps, swap_elsewhere_s
 
 DEFAULT_S: Final = 60.0
-US_PER_S: Final = 1e6
-
+GZIP: Final = ".gz"
+COMPRESSION: Final = 6
 MOST_EVENTS: Final = 100_000
 """About 20 MB, which viewers open in a second or two."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """A finished timeline: its text, what of the run it shows, how many events it has.
+    """A finished timeline: what of the run it shows, how many events it has, its text.
 
     ``cut`` says that it ends early because there would be too many events,
     ``swap_elsewhere_s`` when a pool begins a swap, if none is shown.
     """
 
-    text: str
     excerpt: Excerpt
     events: int
     cut: bool
     swap_elsewhere_s: float | None
+    text: str
 
 
 def timeline(result: RunResult, log: StepLog, most_events: int = MOST_EVENTS) -> Timeline:
     """Draw what ``log`` has kept of a run's pods and the tables of its result."""
     excerpt = shown(result, log, most_events)
-    trace = Trace()
-    requests = Requests(result, excerpt)
-    draw_turns(trace, requests, result, excerpt)
-    router = trace.process("router")
-    draw_placements(trace, requests, router, excerpt)
-    draw_pools(trace, result, excerpt)
-    pods = {pod: trace.process(pod) for pod in result.facts.pods}
+    run_end_s = result.facts.end_s
     reports = [
-        report._replace(end_s=min(report.end_s, result.facts.end_s))
+        report._replace(end_s=min(report.end_s, run_end_s))
         for report in log.reports
         if excerpt.meets(report.start_s, report.end_s)
     ]
-    for pod, process in pods.items():
-        draw_steps(trace, process, [report for report in reports if report.pod == pod], excerpt)
-    draw_attempts(trace, requests, pods, RequestWork(reports), excerpt)
-    draw_polls(trace, pods, result, excerpt)
+    drawing = Drawing(result, excerpt)
+    draw_turns(drawing)
+    draw_placements(drawing)
+    draw_pools(drawing)
+    draw_pods(drawing, reports)
     about = {
         "scenario": result.facts.scenario,
         "variant": result.variant,
@@ -65,9 +58,20 @@ def timeline(result: RunResult, log: StepLog, most_events: int = MOST_EVENTS) ->
         "start_s": excerpt.start_s,
         "end_s": excerpt.end_s,
     }
-    cut = excerpt.end_s < min(log.excerpt.end_s, result.facts.end_s)
-    elsewhere_s = swap_elsewhere_s(result, excerpt)
-    return Timeline(trace.rendered(about), excerpt, trace.events, cut, elsewhere_s)
+    cut = excerpt.end_s < min(log.excerpt.end_s, run_end_s)
+    trace, elsewhere_s = drawing.trace, _swap_elsewhere_s(result, excerpt)
+    return Timeline(excerpt, trace.events, cut, elsewhere_s, trace.rendered(about))
+
+
+def _swap_elsewhere_s(result: RunResult, excerpt: Excerpt) -> float | None:
+    """Return when a swap begins, if the excerpt shows none: the next, or else the first."""
+    table = result.tables.pools
+    swaps = arrow.strings(table, "kind").equal("swap")
+    if (swaps & excerpt.rows(table, "start_s", "end_s")).any():
+        return None
+    starts_s = arrow.numbers(table, "start_s")[swaps].tolist()
+    later_s = [start_s for start_s in starts_s if start_s >= excerpt.end_s]
+    return min(later_s or starts_s, default=None)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Plan:
 
 
 def plans(path: Path, excerpt: Excerpt | None, runs: Sequence[tuple[Scenario, int]]) -> list[Plan]:
-    """The timelines of runs (scenario and seed): ``path`` for one run, else a file beside it each.
+    """Plan the timelines of runs (scenario and seed): ``path`` for one, else a file beside it each.
 
     Without ``excerpt`` a timeline shows the first minute of the measured
     window. Raises ``UserError`` for a file that cannot be written, and for an
@@ -87,31 +91,36 @@ def plans(path: Path, excerpt: Excerpt | None, runs: Sequence[tuple[Scenario, in
     """
     planned = []
     for scenario, seed in runs:
-        window = scenario.window
-        start_s = window.warmup
-        shown = excerpt or Excerpt(start_s, start_s + DEFAULT_S)
-        end_s = _known_end_s(window)
-        if end_s is not None and shown.start_s >= end_s:
+        start_s = scenario.window.warmup
+        chosen = excerpt or Excerpt(start_s, start_s + DEFAULT_S)
+        end_s = _known_end_s(scenario.window)
+        if end_s is not None and chosen.start_s >= end_s:
             variant = f" of {scenario.variant}" if scenario.variant else ""
             raise UserError(
-                f"the timeline would begin at {shown.start_s:g} s, but the run{variant} ends at "
+                f"the timeline would begin at {chosen.start_s:g} s, but the run{variant} ends at "
                 f"{end_s:g} s"
             )
-        target = path if len(runs) == 1 else path_of_run(path, scenario.variant, seed)
-        check_writable(target)
-        planned.append(Plan(target, shown))
+        several = len(runs) > 1 and not path.is_dir()  # a folder is refused under its own name
+        target = _path_of_run(path, scenario.variant, seed) if several else path
+        check_writable("the timeline", target)
+        planned.append(Plan(target, chosen))
     return planned
 
 
 def _known_end_s(window: Window) -> float | None:
-    """When a run ends for sure; None when it goes on until its requests are over."""
+    """Return when a run ends for sure; None when it goes on until its requests are over."""
     if window.measure is None or window.drain:
         return None
     return window.warmup + window.measure
 
 
-GZIP: Final = ".gz"
-COMPRESSION: Final = 6
+def _path_of_run(path: Path, variant: str, seed: int) -> Path:
+    """Return the file of one run among several: ``out-ring-seed-1.json`` for ``out.json``."""
+    ending = path.suffix
+    if ending == GZIP:
+        ending = path.with_suffix("").suffix + GZIP
+    stem = path.name.removesuffix(ending)
+    return path.with_name("-".join(filter(None, (stem, variant, f"seed-{seed}"))) + ending)
 
 
 @dataclass(frozen=True)
@@ -126,48 +135,15 @@ class Written:
     size_bytes: int
 
 
-def path_of_run(path: Path, variant: str, seed: int) -> Path:
-    """The file of one run among several: ``out-ring-seed-1.json`` for ``out.json``."""
-    ending = path.suffix
-    if ending == GZIP:
-        ending = path.with_suffix("").suffix + GZIP
-    stem = path.name.removesuffix(ending)
-    return path.with_name("-".join(filter(None, (stem, variant, f"seed-{seed}"))) + ending)
-
-
-def check_writable(path: Path) -> None:
-    """Raise ``UserError`` unless a file could be written there now."""
-    with _refused(path):
-        if path.exists() and not path.is_file():
-            raise UserError(f"cannot write the timeline to {path}: it is not a file")
-        make_beside(path, make_file).unlink()
-
-
-def write(timeline: Timeline, path: Path) -> Written:
+def write(drawn: Timeline, path: Path) -> Written:
     """Write a timeline, compressed when the name ends in ``.gz``; replaces what is there.
 
     Raises ``UserError`` when the disk is full or the folder cannot be
     written; an older file stays then.
     """
-    content = timeline.text.encode()
+    content = drawn.text.encode()
     if path.suffix == GZIP:
         content = gzip.compress(content, COMPRESSION, mtime=0)  # equal runs, equal bytes
-    with _refused(path):
-        write_whole(path, content)
-    return Written(
-        path,
-        timeline.excerpt,
-        timeline.events,
-        timeline.cut,
-        timeline.swap_elsewhere_s,
-        len(content),
-    )
-
-
-@contextmanager
-def _refused(path: Path) -> Iterator[None]:
-    """Tell the user what the disk has refused."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"cannot write the timeline to {path}: {error.strerror}") from error
+    write_file("the timeline", path, content)
+    of_run = drawn.excerpt, drawn.events, drawn.cut, drawn.swap_elsewhere_s
+    return Written(path, *of_run, size_bytes=len(content))

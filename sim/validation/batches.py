@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Final, TypeAlias, cast
 
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.catalog import gpus, models
 from sim.hardware.gpu import WeightDtype
 from sim.hardware.step_times import Machine, derive
@@ -66,18 +66,18 @@ def _rows(name: str) -> list[TheoryRow]:
 
 
 def _figure(
-    row: TheoryRow, measured: str, predict: Callable[[TheoryRow, StepTime], float]
+    row: TheoryRow, measured: str, predict: Callable[[TheoryRow, StepCost], float]
 ) -> MeasuredFigure:
     machine = f"{row.get('gpu', 'gb10')}x{row.get('tensor_parallel', '1')}"
     what = f"{row['model']} {machine} {row['sequences']} x {row['prompt_tokens']}"
     return MeasuredFigure(what, predict(row, _step_time(row)), float(row[measured]))
 
 
-def _step_time(row: TheoryRow) -> StepTime:
+def _step_time(row: TheoryRow) -> StepCost:
     dtype = cast(WeightDtype, row.get("weight_dtype", "bf16"))
     gpu = gpus()[row.get("gpu", "gb10")]
     machine = Machine(gpu, int(row.get("tensor_parallel", "1")), dtype, "bf16")
-    return StepTime(derive(models()[row["model"]], machine))
+    return StepCost(derive(models()[row["model"]], machine))
 
 
 def _has_experts(row: TheoryRow) -> bool:
@@ -88,20 +88,20 @@ def _crowded(row: TheoryRow) -> bool:
     return row["model"] == "llama-2-70b" and row["tensor_parallel"] == "2"
 
 
-def _prompts_ms(row: TheoryRow, step_time: StepTime) -> float:
+def _prompts_ms(row: TheoryRow, step_time: StepCost) -> float:
     """All prompts in one step, as vLLM ran them before it cut prompts into chunks."""
     sequences, prompt = int(row["sequences"]), int(row["prompt_tokens"])
     return 1e3 * step_time.step_s(sequences * prompt, sequences * prompt**2 / 2, 0, 0)
 
 
-def _token_ms(row: TheoryRow, step_time: StepTime) -> float:
+def _token_ms(row: TheoryRow, step_time: StepCost) -> float:
     """A decode step half way through the outputs."""
     sequences = int(row["sequences"])
     context = int(row["prompt_tokens"]) + int(row["output_tokens"]) // 2
     return 1e3 * step_time.step_s(0, 0.0, sequences, sequences * context)
 
 
-def _micro_batches_s(row: TheoryRow, step_time: StepTime) -> float:
+def _micro_batches_s(row: TheoryRow, step_time: StepCost) -> float:
     """The prompts one after the other, each in steps of ``MICRO_BATCH`` tokens."""
     sequences, prompt = int(row["sequences"]), int(row["prompt_tokens"])
     starts = range(0, prompt, MICRO_BATCH)
@@ -109,7 +109,7 @@ def _micro_batches_s(row: TheoryRow, step_time: StepTime) -> float:
     return sequences * sum(step_time.step_s(MICRO_BATCH, each, 0, 0) for each in pairs)
 
 
-def _outputs_s(row: TheoryRow, step_time: StepTime) -> float:
+def _outputs_s(row: TheoryRow, step_time: StepCost) -> float:
     """Decode steps of the whole batch."""
     sequences, prompt = int(row["sequences"]), int(row["prompt_tokens"])
     first = sequences * (prompt + 1)

@@ -20,7 +20,7 @@ from sim.core.fields import (
 from sim.core.rules import Problem, rule
 from sim.scenario.inputs import Inputs
 from sim.workload.clients import NOTABLE, ClientSpec
-from sim.workload.distributions import Count, Delay
+from sim.workload.distributions import Count, CountForms, Delay
 
 NESTED: Final = ("sharedPrefix", "compaction")
 """Parameters of which a scenario may give a part."""
@@ -160,38 +160,39 @@ class AgentsSpec(ClientSpec):
         return completed(written) if isinstance(written, dict) else written
 
     @rule
-    def _leaves_room(self) -> Iterator[Problem]:
+    def _ends_in_time(self) -> Iterator[Problem]:
         if self.shared_prefix.tokens >= self.prompt_limit:
             most = self.prompt_limit
             yield "sharedPrefix", f"must be shorter than the longest prompt, {most} tokens"
-
-    @rule
-    def _ends_in_time(self) -> Iterator[Problem]:
         if self.turns.typical > MAX_TURNS:
             yield "turns", f"a session has at most 10k turns; got {self.turns.typical:,.0f}"
 
     def warnings(self) -> list[Fault]:
-        """Lengths and times that another setting cuts in most sessions."""
+        """Return what is possible and hardly meant: cuts in most sessions."""
+        return [
+            *super().warnings(),
+            *(Fault("workload", 0, 0, key, said) for key, said in self._cuts()),
+        ]
+
+    def _cuts(self) -> Iterator[Problem]:
         limit, shared = self.prompt_limit, self.shared_prefix.tokens
         cut = f"more than half of its draws are longer than the longest prompt, {limit:,} tokens"
-        first = [("freshPrompt", self.fresh_prompt)] if self.fresh_share > 0 else []
-        first += [("resumedPrompt", self.resumed_prompt)] if self.fresh_share < 1 else []
-        found = [
-            (key, f"{cut} (maxContext), and cut to it")
-            for key, length in first
-            if length.share_above(limit) > 0.5
-        ]
-        found += [
-            (key, f"more than half of its draws are shorter than sharedPrefix, {shared:,} tokens")
-            for key, length in first
-            if length.share_above(shared - 1) < 0.5
-        ]
+        short = f"more than half of its draws are shorter than sharedPrefix, {shared:,} tokens"
+        for key, length, share in self._first_prompts():
+            if share and length.share_above(limit) > 0.5:
+                yield key, f"{cut} (maxContext), and cut to it"
+            if share and length.share_above(shared - 1) < 0.5:
+                yield key, short
         compacts = self.at_context_limit == "compact"
         if compacts and self.compaction.prompt.share_above(limit) > 0.5:
-            found.append(("compaction.prompt", f"{cut}, at which it is compacted again"))
+            yield "compaction.prompt", f"{cut}, at which it is compacted again"
         if self.think_cap is not None and self.think.least_s > self.think_cap:
-            found.append(("thinkCap", "shorter than every think: each lasts for thinkCap"))
-        return [*super().warnings(), *(Fault("workload", 0, 0, key, said) for key, said in found)]
+            yield "thinkCap", "shorter than every think: each lasts for thinkCap"
+
+    def _first_prompts(self) -> Iterator[tuple[str, CountForms, float]]:
+        """Yield key, length and share of each kind of first prompt."""
+        yield "freshPrompt", self.fresh_prompt, self.fresh_share
+        yield "resumedPrompt", self.resumed_prompt, 1.0 - self.fresh_share
 
     def defaults(self) -> dict[str, Any]:
         """What its set says."""
@@ -209,10 +210,7 @@ class AgentsSpec(ClientSpec):
 
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """First prompts, and those to which sessions grow."""
-        for key, prompt, share in (
-            ("freshPrompt", self.fresh_prompt, self.fresh_share),
-            ("resumedPrompt", self.resumed_prompt, 1.0 - self.fresh_share),
-        ):
+        for key, prompt, share in self._first_prompts():
             above = share * prompt.share_above(min(tokens, self.prompt_limit - 1))
             if tokens < self.prompt_limit and above >= NOTABLE:
                 yield key, f"{100 * above:.0f} % of the sessions begin with a prompt that is longer"
@@ -234,7 +232,7 @@ class AgentsSpec(ClientSpec):
 
 
 def completed(written: dict[str, Any]) -> dict[str, Any]:
-    """``written``, keys as in files, with the parameters of its set where it gives none."""
+    """Return ``written``, keys as in files, with the parameters of its set where it gives none."""
     result = dict(parameters(str(written.get("set", "A"))))
     if "think" in written:
         del result["thinkCap"]
@@ -245,7 +243,7 @@ def completed(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def parameters(name: str) -> dict[str, Any]:
-    """The keys of a set; those of set A for a name that does not exist."""
+    """Return the keys of a set; those of set A for a name that does not exist."""
     text = files("sim").joinpath("data/agent_sets.json").read_text(encoding="utf-8")
     sets = json.loads(text)["sets"]
     own = sets.get(name, sets["A"])
@@ -256,7 +254,7 @@ def parameters(name: str) -> dict[str, Any]:
 
 
 def _frozen(value: Any) -> Any:
-    """JSON arrays as tuples, which is what frozen models hold."""
+    """Return JSON arrays as tuples, which is what frozen models hold."""
     if isinstance(value, dict):
         return {key: _frozen(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -12,7 +12,7 @@ time but not before ``PAUSE_S``, lest a cluster that refuses at once be asked
 for ever at one instant.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,17 +20,88 @@ from sim.core.content import Node
 from sim.core.kernel import Order
 from sim.core.ports import WorkloadContext
 from sim.core.registry import family
-from sim.core.request import Request, Status
-from sim.workload.agent_spec import AgentsSpec
-from sim.workload.agent_turns import Session, SessionSource
-from sim.workload.clients import Clients
+from sim.core.request import NO_WAIT, Request, Status, Wait
+from sim.workload.agent_spec import MAX_TURNS, AgentsSpec
+from sim.workload.clients import PAUSE_S, Clients
 from sim.workload.conversation import ALL, Conversation
-
-PAUSE_S: Final = 1.0
-"""The least time between a turn that was not completed and the agent's next request."""
+from sim.workload.distributions import Counts, Delays
 
 PAST_SESSIONS: Final = 1024
 """Sessions among which agents that start in the middle of one are dealt their place."""
+
+
+class Session(NamedTuple):
+    """The turns of one session, one entry each.
+
+    ``kept_tokens`` says how much of the text so far the prompt repeats (``ALL``
+    but for edits and compactions); ``think_s`` passes before the turn.
+    """
+
+    family: int
+    prompt_tokens: list[int]
+    kept_tokens: list[int]
+    output_tokens: list[int]
+    think_s: list[float]
+
+
+class SessionSource:
+    """Draws sessions with the parameters of a spec."""
+
+    def __init__(self, spec: AgentsSpec) -> None:
+        self._spec = spec
+        ranks = np.arange(1, spec.shared_prefix.families + 1, dtype=np.float64)
+        weights = np.cumsum(ranks**-spec.shared_prefix.zipf)
+        self._families: Delays = weights / weights[-1]
+
+    def draw(self, generator: np.random.Generator) -> Session:
+        """A session; takes as many draws from ``generator`` as it needs."""
+        spec = self._spec
+        family = int(np.searchsorted(self._families, generator.random(), side="right"))
+        first = spec.fresh_prompt if generator.random() < spec.fresh_share else spec.resumed_prompt
+        prompts, compacted = self._prompts(generator, int(first.draw(generator, 1)[0]))
+        turns = len(prompts)
+        kept = self._kept(generator, prompts, compacted)
+        output = spec.output.draw(generator, turns)
+        think = spec.think.draw(generator, turns, spec.think_cap)
+        return Session(family, prompts.tolist(), kept.tolist(), output.tolist(), think.tolist())
+
+    def _prompts(self, generator: np.random.Generator, first: int) -> tuple[Counts, list[int]]:
+        """Prompt lengths of the turns, and which of the turns are compactions."""
+        spec = self._spec
+        limit = spec.prompt_limit
+        intended = min(int(spec.turns.draw(generator, 1)[0]), MAX_TURNS)
+        grown = np.cumsum(spec.growth.draw(generator, intended))
+        compacted: list[int] = []
+        stretches = []
+        begin = 0
+        prompt = min(first, limit)
+        while True:
+            # Looked up in the one sum: a session may be compacted at every turn.
+            base = prompt - int(grown[begin])
+            end = int(np.searchsorted(grown, limit - base, side="right"))
+            stretches.append(base + grown[begin:end])
+            if end == intended or spec.at_context_limit == "end":
+                return np.concatenate(stretches), compacted
+            compacted.append(end)
+            begin = end
+            prompt = min(int(spec.compaction.prompt.draw(generator, 1)[0]), limit)
+
+    def _kept(
+        self, generator: np.random.Generator, prompts: Counts, compacted: list[int]
+    ) -> Counts:
+        """Tokens of the text so far that each prompt repeats.
+
+        After an early edit something between the shared prefix and half of
+        the prompt survives; after a compaction the shared prefix.
+        """
+        shared = min(self._spec.shared_prefix.tokens, int(prompts[0]))
+        kept = np.full(len(prompts), ALL, np.int64)
+        edited = np.flatnonzero(generator.random(len(prompts)) < self._spec.early_edit_share)
+        edited = edited[edited > 0]
+        room = np.maximum(prompts[edited] // 2 - shared, 0)
+        kept[edited] = shared + np.rint(room * generator.random(len(edited))).astype(np.int64)
+        kept[compacted] = shared
+        return kept
 
 
 @family(AgentsSpec)
@@ -106,6 +177,7 @@ class Agent:
         "_session_id",
         "_stream",
         "_turn",
+        "_wait",
     )
 
     def __init__(self, agents: Agents, index: int) -> None:
@@ -114,6 +186,7 @@ class Agent:
         self._stream = f"workload/{agents.context.name}/agent/{index}"
         self._number = -1
         self._turn = 0
+        self._wait = NO_WAIT
 
     def begin_session(self) -> None:
         """Draw the next session; its first turn is what ``send`` will send."""
@@ -149,16 +222,17 @@ class Agent:
             and session.prompt_tokens[following] >= prompt_tokens + output_tokens
         )
         request = Request(
-            self._session_id,
-            self._agent_id,
-            following,
-            self._key,
-            prompt,
-            conversation.answer(prompt, output_tokens, sent_back),
-            output_tokens,
-            self._ended,
-            agents.context.name,
+            session_id=self._session_id,
+            agent_id=self._agent_id,
+            turn=following,
+            session_key=self._key,
+            prompt=prompt,
+            answer=conversation.answer(prompt, output_tokens, sent_back),
+            output_tokens=output_tokens,
+            on_end=self._ended,
+            workload=agents.context.name,
             closes_session=last,
+            wait=self._wait,
         )
         agents.clients.send(request)
 
@@ -167,7 +241,8 @@ class Agent:
         completed = request.status == Status.COMPLETED
         agents.broken_off += not completed
         self._turn += 1
-        if not completed or self._turn == len(self._session.prompt_tokens):
+        goes_on = completed and self._turn < len(self._session.prompt_tokens)
+        if not goes_on:
             if self._number + 1 == agents.spec.sessions_per_agent:
                 agents.retire()
                 return
@@ -175,5 +250,6 @@ class Agent:
         pause_s = self._session.think_s[self._turn]
         if not completed:
             pause_s = max(pause_s, PAUSE_S)
+        self._wait = Wait((request,), (), pause_s) if goes_on else Wait((), (request,), pause_s)
         kernel = agents.context.kernel
         kernel.at(kernel.now_s + pause_s, Order.ARRIVAL, self.send)

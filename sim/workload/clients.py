@@ -167,9 +167,6 @@ class ClientSpec(Model):
         if self.fallback_models and self.direct is not None:
             said = "not with direct: beside the router there is one backend, whatever the model"
             yield "fallbackModels", said
-
-    @rule
-    def _retries_what_can_happen(self) -> Iterator[Problem]:
         if self.retry is not None and self.retry.on_timeout and self.client_timeout is None:
             yield "retry.onTimeout", "needs clientTimeout: without it no try runs out of time"
 
@@ -184,8 +181,9 @@ class ClientSpec(Model):
         return 0
 
     def files(self) -> tuple[str, ...]:
-        """Files that the workload reads, relative to the scenario."""
-        return ()
+        """Return the files that the workload reads, relative to the scenario: its key ``file``."""
+        file = getattr(self, "file", None)
+        return () if file is None else (file,)
 
     def warnings(self) -> list[Fault]:
         """What is possible and hardly meant; the path of each is a key of the workload."""

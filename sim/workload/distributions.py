@@ -7,9 +7,9 @@ delays to 1 µs, so that what follows from it is the same on every machine.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from sim.core.fields import (
     PositiveDuration,
     PositiveTokens,
     Probability,
+    Scale,
     Tokens,
     number,
 )
@@ -40,19 +41,47 @@ MeanCount: TypeAlias = number(1.0, 1e12)  # type: ignore[valid-type]
 
 
 def whole_microseconds(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Seconds, rounded to whole µs."""
+    """Return seconds, rounded to whole µs."""
     return np.rint(seconds * 1e6).astype(np.int64)
 
 
-class UniformCount(Model):
+class Range(Model):
+    """Base of what has a least and a greatest value."""
+
+    @rule
+    def _ordered(self) -> Iterator[Problem]:
+        low, high = self.min, self.max  # type: ignore[attr-defined]
+        if low > high:
+            yield "min", f"must not be above max, {high:g}; got {low:g}"
+
+
+class Lognormal(Model):
+    """Base of exp(N(mu, sigma)); ``median``, instead of ``mu``, is exp(mu)."""
+
+    mu: LogMean | None = Field(
+        default=None, description="Mean of the natural logarithm; or give median."
+    )
+    median: float | None = None
+    sigma: LogSigma = Field(description="Standard deviation of the natural logarithm.")
+
+    @rule
+    def _one_location(self) -> Iterator[Problem]:
+        yield from exactly_one(self, ("mu", "median"))
+
+    @property
+    def log_mean(self) -> float:
+        """Mean of the natural logarithm."""
+        if self.mu is not None:
+            return float(self.mu)
+        assert self.median is not None
+        return math.log(self.median)
+
+
+class UniformCount(Range):
     """Every whole number from ``min`` to ``max``, both inclusive, equally likely."""
 
     min: PositiveTokens = Field(description="Least number.")
     max: PositiveTokens = Field(description="Greatest number.")
-
-    @rule
-    def _ordered(self) -> Iterator[Problem]:
-        yield from _in_order(self.min, self.max)
 
     @property
     def typical(self) -> float:
@@ -60,24 +89,20 @@ class UniformCount(Model):
         return self.max
 
     def share_above(self, limit: int) -> float:
-        """Share of the draws that are greater than ``limit``."""
+        """Return the share of the draws that are greater than ``limit``."""
         return min(1.0, max(0.0, (self.max - limit) / (self.max - self.min + 1)))
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
-        """``size`` independent whole numbers."""
+        """Return ``size`` independent whole numbers."""
         return generator.integers(self.min, self.max, size, endpoint=True)
 
 
-class LognormalCount(Model):
+class LognormalCount(Lognormal, Range):
     """``shift`` + exp(N(mu, sigma)), rounded, clipped; ``median`` is exp(mu)."""
 
-    mu: LogMean | None = Field(
-        default=None, description="Mean of the natural logarithm; or give median."
-    )
     median: PositiveTokens | None = Field(
         default=None, description="exp(mu), before shift; instead of mu."
     )
-    sigma: LogSigma = Field(description="Standard deviation of the natural logarithm.")
     shift: Tokens = Field(default=0, description="Added to every draw.")
     min: PositiveTokens = Field(default=1, description="Draws below it are set to it.")
     max: PositiveTokens = Field(
@@ -85,47 +110,35 @@ class LognormalCount(Model):
     )
 
     @rule
-    def _one_location(self) -> Iterator[Problem]:
-        yield from exactly_one(self, ("mu", "median"))
-
-    @rule
-    def _ordered(self) -> Iterator[Problem]:
-        yield from _in_order(self.min, self.max)
-
-    @rule
     def _draws_something(self) -> Iterator[Problem]:
         if self.mu is None and self.median is None:
             return
-        middle = self.shift + math.exp(_log_mean(self.mu, self.median))
+        middle = self.typical
         for key, cut in (("min", middle < self.min), ("max", middle > self.max)):
             if cut and key in self.model_fields_set:
-                limit = getattr(self, key)
-                said = (
-                    f"half of all draws lie beyond it, about {middle:,.0f}, and would be {limit:,}"
-                )
-                yield key, said
+                would = f"about {middle:,.0f}, and would be {getattr(self, key):,}"
+                yield key, f"half of all draws lie beyond it, {would}"
 
     @property
     def typical(self) -> float:
         """A number that half the draws are above: the median."""
-        return float(self.shift + math.exp(_log_mean(self.mu, self.median)))
+        return float(self.shift + math.exp(self.log_mean))
 
     def share_above(self, limit: int) -> float:
-        """Share of the draws that are greater than ``limit``."""
+        """Return the share of the draws that are greater than ``limit``."""
         if not self.min <= limit < self.max:
             return float(limit < self.min)
         least = limit + 0.5 - self.shift  # what is rounded up
         if least <= 0:
             return 1.0
-        distance = math.log(least) - _log_mean(self.mu, self.median)
+        distance = math.log(least) - self.log_mean
         if not self.sigma:
             return float(distance < 0)
         return 0.5 * math.erfc(distance / (self.sigma * math.sqrt(2.0)))
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
-        """``size`` independent whole numbers."""
-        mu = _log_mean(self.mu, self.median)
-        values = generator.lognormal(mu, self.sigma, size) + self.shift
+        """Return ``size`` independent whole numbers."""
+        values = generator.lognormal(self.log_mean, self.sigma, size) + self.shift
         return np.rint(np.clip(values, self.min, self.max)).astype(np.int64)
 
 
@@ -140,15 +153,43 @@ class GeometricCount(Model):
         return float(self.mean)
 
     def share_above(self, limit: int) -> float:
-        """Share of the draws that are greater than ``limit``."""
+        """Return the share of the draws that are greater than ``limit``."""
         return float((1.0 - 1.0 / self.mean) ** limit)
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
-        """``size`` independent whole numbers."""
+        """Return ``size`` independent whole numbers."""
         return generator.geometric(1.0 / self.mean, size)
 
 
-class CountForms(Model):
+class Forms(Model):
+    """Base of what is written in exactly one of several forms."""
+
+    _scale: ClassVar[Scale | None] = None
+
+    @rule
+    def _one_form(self) -> Iterator[Problem]:
+        yield from exactly_one(self, tuple(type(self).model_fields))
+
+    def in_words(self) -> str:
+        """Return it as a reader takes it in: ``lognormal (median 121.5, sigma 1, min 2)``."""
+        (name,) = self.model_fields_set & type(self).model_fields.keys()
+        form = getattr(self, name)
+        if name == "constant":
+            return in_words(form, self._scale)
+        if isinstance(form, QuantileDelay):
+            points = ((0.5, "median"), (0.9, "p90"), (1.0, "at most"))
+            read = ((said, float(np.interp(at, form.at, form.values))) for at, said in points)
+            name, shown = "recorded", {said: in_words(each, DURATION) for said, each in read}
+        else:
+            given = [each for each in settings(form) if each.given]
+            shown = {str(each.path[-1]): in_words(each.value, each.scale) for each in given}
+        if shown.pop("mu", None) is not None:
+            median = in_words(float(f"{math.exp(form.mu):.4g}"), self._scale)
+            shown = {"median": median, **shown}
+        return f"{name} ({', '.join(f'{key} {text}' for key, text in shown.items())})"
+
+
+class CountForms(Forms):
     """A whole number: exactly one of these forms."""
 
     constant: PositiveTokens | None = Field(default=None, description="Always this number.")
@@ -158,30 +199,22 @@ class CountForms(Model):
     )
     geometric: GeometricCount | None = Field(default=None, description="A memoryless number.")
 
-    @rule
-    def _one_form(self) -> Iterator[Problem]:
-        yield from exactly_one(self, ("constant", "uniform", "lognormal", "geometric"))
-
     @property
     def typical(self) -> float:
         """A number that draws are often near: what a limit of the field is held against."""
         return self.constant if self.constant is not None else self._form().typical
 
     def share_above(self, limit: int) -> float:
-        """Share of the draws that are greater than ``limit``."""
+        """Return the share of the draws that are greater than ``limit``."""
         if self.constant is not None:
             return float(self.constant > limit)
         return self._form().share_above(limit)
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
-        """``size`` independent whole numbers, at least 1 each."""
+        """Return ``size`` independent whole numbers, at least 1 each."""
         if self.constant is not None:
             return np.full(size, self.constant, np.int64)
         return self._form().draw(generator, size)
-
-    def in_words(self) -> str:
-        """As a reader takes it in: ``lognormal (median 121.5, sigma 1, min 2)``."""
-        return _in_words(self)
 
     def _form(self) -> UniformCount | LognormalCount | GeometricCount:
         form = self.uniform or self.lognormal or self.geometric
@@ -189,39 +222,27 @@ class CountForms(Model):
         return form
 
 
-class UniformDelay(Model):
+class UniformDelay(Range):
     """Seconds from ``min`` to ``max``, equally likely."""
 
     min: Duration = Field(description="Shortest delay.")
     max: Duration = Field(description="Longest delay.")
 
-    @rule
-    def _ordered(self) -> Iterator[Problem]:
-        yield from _in_order(self.min, self.max)
-
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
-        """``size`` independent delays in seconds, not yet rounded."""
+        """Return ``size`` independent delays in seconds, not yet rounded."""
         return generator.uniform(self.min, self.max, size)
 
 
-class LognormalDelay(Model):
+class LognormalDelay(Lognormal):
     """exp(N(mu, sigma)) seconds; ``median`` is exp(mu)."""
 
-    mu: LogMean | None = Field(
-        default=None, description="Mean of the natural logarithm; or give median."
-    )
     median: PositiveDuration | None = Field(
         default=None, description="exp(mu), a duration; instead of mu."
     )
-    sigma: LogSigma = Field(description="Standard deviation of the natural logarithm.")
-
-    @rule
-    def _one_location(self) -> Iterator[Problem]:
-        yield from exactly_one(self, ("mu", "median"))
 
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
-        """``size`` independent delays in seconds, not yet rounded."""
-        return generator.lognormal(_log_mean(self.mu, self.median), self.sigma, size)
+        """Return ``size`` independent delays in seconds, not yet rounded."""
+        return generator.lognormal(self.log_mean, self.sigma, size)
 
 
 class ExponentialDelay(Model):
@@ -230,7 +251,7 @@ class ExponentialDelay(Model):
     mean: PositiveDuration = Field(description="The mean delay.")
 
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
-        """``size`` independent delays in seconds, not yet rounded."""
+        """Return ``size`` independent delays in seconds, not yet rounded."""
         return generator.exponential(self.mean, size)
 
 
@@ -246,23 +267,17 @@ class QuantileDelay(Model):
     )
 
     @rule
-    def _has_a_value_at_each_point(self) -> Iterator[Problem]:
+    def _is_a_distribution(self) -> Iterator[Problem]:
         at, values = len(self.at), len(self.values)
         if at != values:
             yield "", f"at and values must be equally long; got {at} and {values} points"
-
-    @rule
-    def _begins_at_zero(self) -> Iterator[Problem]:
-        if not self.at or self.at[0] != 0.0 or not _rising(self.at, strictly=True):
+        if self.at[:1] != (0.0,) or any(low >= high for low, high in pairwise(self.at)):
             yield "at", "must start at 0 and rise"
-
-    @rule
-    def _does_not_fall(self) -> Iterator[Problem]:
-        if not _rising(self.values, strictly=False):
+        if any(low > high for low, high in pairwise(self.values)):
             yield "values", "must not fall"
 
     def draw(self, generator: np.random.Generator, size: int) -> Delays:
-        """``size`` independent delays in seconds, not yet rounded."""
+        """Return ``size`` independent delays in seconds, not yet rounded."""
         return np.interp(generator.random(size), self.at, self.values)
 
 
@@ -273,8 +288,10 @@ class MixturePart(Model):
     delay: "Delay" = Field(description="The delay, in any form.")
 
 
-class DelayForms(Model):
+class DelayForms(Forms):
     """A delay in seconds: exactly one of these forms."""
+
+    _scale = DURATION
 
     constant: Duration | None = Field(default=None, description="Always this delay.")
     uniform: UniformDelay | None = Field(default=None, description="Equally likely delays.")
@@ -286,11 +303,6 @@ class DelayForms(Model):
     mixture: tuple[MixturePart, ...] | None = Field(
         default=None, description="One of several delays, drawn by their shares."
     )
-
-    @rule
-    def _one_form(self) -> Iterator[Problem]:
-        forms = ("constant", "uniform", "lognormal", "exponential", "quantiles", "mixture")
-        yield from exactly_one(self, forms)
 
     @rule
     def _mixes_something(self) -> Iterator[Problem]:
@@ -307,20 +319,20 @@ class DelayForms(Model):
         return self.uniform.min if self.uniform is not None else 0.0
 
     def draw(self, generator: np.random.Generator, size: int, cap_s: float | None = None) -> Delays:
-        """``size`` independent delays in seconds, at most ``cap_s``, rounded to 1 µs."""
+        """Return ``size`` independent delays in seconds, at most ``cap_s``, rounded to 1 µs."""
         longest_s = MAX_DURATION_S if cap_s is None else cap_s
         values = np.minimum(self._raw(generator, size), longest_s)
         return np.rint(values * 1e6) / 1e6
 
     def in_words(self) -> str:
-        """As a reader takes it in, parts of a mixture with their shares of all."""
+        """Return it as a reader takes it in, parts of a mixture with their shares of all."""
         if self.mixture is None:
-            return _in_words(self)
+            return super().in_words()
         whole = sum(part.share for part in self.mixture)
-        shown = (
-            f"{100 * part.share / whole:.3g} % {part.delay.in_words()}" for part in self.mixture
+        parts = (
+            f"{100 * each.share / whole:.3g} % {each.delay.in_words()}" for each in self.mixture
         )
-        return f"mixture ({', '.join(shown)})"
+        return f"mixture ({', '.join(parts)})"
 
     def _raw(self, generator: np.random.Generator, size: int) -> Delays:
         if self.constant is not None:
@@ -375,52 +387,8 @@ DelayForms.model_rebuild()
 
 
 def exactly_one(model: Model, names: tuple[str, ...]) -> Iterator[Problem]:
-    """The problem of ``model`` unless exactly one of its fields ``names`` is given."""
+    """Yield the problem of ``model`` unless exactly one of its fields ``names`` is given."""
     given = [name for name in names if getattr(model, name) is not None]
     if len(given) != 1:
         found = ", ".join(given) or "none"
         yield "", f"give exactly one of {', '.join(names)}; got {found}"
-
-
-def _in_order(low: float, high: float) -> Iterator[Problem]:
-    if low > high:
-        yield "min", f"must not be above max, {high:g}; got {low:g}"
-
-
-def _in_words(forms: CountForms | DelayForms) -> str:
-    """The form that is given, and its parameters with their units; of a logarithm the median."""
-    (name,) = forms.model_fields_set & type(forms).model_fields.keys()
-    form = getattr(forms, name)
-    if name == "constant":
-        return in_words(form, DURATION if isinstance(forms, DelayForms) else None)
-    if isinstance(form, QuantileDelay):
-        points = ((0.5, "median"), (0.9, "p90"), (1.0, "at most"))
-        read = ((said, float(np.interp(at, form.at, form.values))) for at, said in points)
-        shown = {said: in_words(each, DURATION) for said, each in read}
-        return f"recorded ({_pairs(shown)})"
-    shown = {
-        str(each.path[-1]): in_words(each.value, each.scale)
-        for each in settings(form)
-        if each.given
-    }
-    if form.model_dump().get("mu") is not None:
-        scale = DURATION if isinstance(forms, DelayForms) else None
-        shown = {"median": in_words(float(f"{math.exp(form.mu):.4g}"), scale), **shown}
-        del shown["mu"]
-    return f"{name} ({_pairs(shown)})"
-
-
-def _pairs(shown: dict[str, str]) -> str:
-    return ", ".join(f"{key} {text}" for key, text in shown.items())
-
-
-def _log_mean(mu: float | None, median: float | None) -> float:
-    if mu is not None:
-        return mu
-    assert median is not None
-    return math.log(median)
-
-
-def _rising(values: Iterable[float], strictly: bool) -> bool:
-    points = list(values)
-    return all(low < high or (low == high and not strictly) for low, high in pairwise(points))

@@ -6,11 +6,16 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic import (
+    GetCoreSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema, from_json
 
 from sim.core.errors import Fault, ScenarioError
@@ -166,26 +171,31 @@ def illegal(said: str) -> PydanticCustomError:
     return PydanticCustomError("illegal", "{said}", {"said": said})
 
 
-class Row(BaseModel):
-    """Base of recorded lines: further keys are of no interest, nothing is converted."""
+record = partial(pydantic_dataclass, slots=True, frozen=True, kw_only=True)
+"""Makes a class of lines; a long file has many, which cost less than models do.
 
-    model_config = ConfigDict(frozen=True, strict=True)
+Further keys are of no interest.
+"""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _filled(cls, found: dict[str, Any]) -> dict[str, Any]:
-        """Put ``MISSING`` where a key is missing, so that its type says what it must be."""
-        missing = _required(cls) - found.keys()
-        return found | dict.fromkeys(missing, MISSING) if missing else found
+
+def filled(row: type[Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Put ``MISSING`` where a key of a record is missing, so that its type says what it must be."""
+    missing = _required(cast(Any, row)) - found.keys()
+    return found | dict.fromkeys(missing, MISSING) if missing else found
 
 
 @cache
-def _required(model: type[BaseModel]) -> frozenset[str]:
-    fields = model.model_fields.items()
+def _required(row: type[Any]) -> frozenset[str]:
+    fields = row.__pydantic_fields__.items()
     return frozenset(field.alias or name for name, field in fields if field.is_required())
 
 
-Line = TypeVar("Line", bound=BaseModel)
+@cache
+def _adapter(row: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(row)
+
+
+Line = TypeVar("Line")
 
 
 class JsonLines:
@@ -218,7 +228,8 @@ class JsonLines:
     def row(self, number: int, found: dict[str, Any], model: type[Line]) -> Line | None:
         """Return the object ``found`` in a line as a ``model``; None when it has faults."""
         try:
-            return model.model_validate(found)
+            found_row: Line = _adapter(cast(Any, model)).validate_python(found)
+            return found_row
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 key = _key(details["loc"])
@@ -228,9 +239,9 @@ class JsonLines:
             return None
 
     def rows(self, model: type[Line]) -> Iterator[tuple[int, Line]]:
-        """Yield the lines that are each a ``model`` without faults."""
+        """Yield the lines that are each a record without faults."""
         for number, found in self.objects():
-            row = self.row(number, found, model)
+            row = self.row(number, filled(model, found), model)
             if row is not None:
                 yield number, row
 

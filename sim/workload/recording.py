@@ -27,7 +27,7 @@ from sim.core.request import Request
 from sim.core.rules import Problem
 from sim.scenario.inputs import Inputs
 from sim.workload.clients import Clients, ClientSpec, share_beyond
-from sim.workload.files import JsonLines, Row, illegal, times, tokens
+from sim.workload.files import JsonLines, illegal, record, times, tokens
 from sim.workload.replay import Replay, ReplayItem
 
 MAX_BLOCKS: Final = 10**7
@@ -51,7 +51,8 @@ def _is_run(found: Any) -> bool:
     )
 
 
-class RecordedRequest(Row):
+@record
+class RecordedRequest:
     """One line."""
 
     arrival_s: Annotated[float, times()] = Field(
@@ -114,10 +115,6 @@ class RecordingSpec(ClientSpec):
     def keyless(self, inputs: Inputs) -> bool:
         """Whether no request has a session key: a recording of one engine knows of none."""
         return True
-
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads, relative to the scenario."""
-        return (self.file,)
 
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """The recorded prompts."""

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from sim.core.kernel import Kernel, Order, instant
-from sim.core.request import Request, Status
+from sim.core.request import NO_WAIT, Request, Status, Wait, think_between_s
 from sim.workload.clients import PAUSE_S, Clients
 
 
@@ -42,6 +42,7 @@ class ReplayItem:
     priority: int | None = None
     patience_s: float = inf
     then: "Callable[[ReplayItem], Sequence[ReplayItem]] | None" = None
+    wait: Wait = NO_WAIT  # what its request says that it waited for
     request: Request | None = None  # once it is sent
     followers: "list[ReplayItem]" = field(default_factory=list)
     awaited: int = 0  # of those that it waits for, how many are not over
@@ -80,6 +81,16 @@ class Graph:
     open: int = 0
 
 
+def requests_of(items: Iterable[ReplayItem]) -> tuple[Request, ...]:
+    """Return the requests of items that are over; of one that was dropped, what it waited for."""
+    requests = []
+    for item in items:
+        while item.request is None:
+            item = item.after[-1]
+        requests.append(item.request)
+    return tuple(requests)
+
+
 class ArrivalQueue:
     """Sends numbered items when they are due; at one instant by their numbers, low ones first.
 
@@ -101,7 +112,7 @@ class ArrivalQueue:
         self._due = [
             (item.arrival_s, item.number or 0, item) for item in items if item.arrival_s is not None
         ]
-        self._arrivals_s = iter(sorted({arrival_s for arrival_s, _, _ in self._due}))
+        self._arrivals_s = iter(sorted(arrival_s for arrival_s, _, _ in self._due))
         heapify(self._due)
         self._await_arrival()
 
@@ -169,8 +180,14 @@ class Replay:
     def _follow_up(self, item: ReplayItem) -> None:
         """Schedule an item of which all that it waits for is over."""
         now_s = self._kernel.now_s
+        think_s: float | None = item.delay_s
         due_s = now_s + item.delay_s
-        self._send_at(max(instant(due_s), now_s) if self._rounded else due_s, item)
+        if self._rounded:
+            due_s = max(instant(due_s), now_s)
+            think_s = think_between_s(now_s, due_s)
+        after, behind = requests_of(item.after), requests_of(item.behind)
+        item.wait = Wait(after, behind, think_s, item.or_cancelled)
+        self._send_at(due_s, item)
 
     def _send_at(self, due_s: float, item: ReplayItem) -> None:
         if item.number is None:
@@ -181,6 +198,7 @@ class Replay:
     def _send(self, item: ReplayItem) -> None:
         """Make and submit the request of an item, be it an arrival or a follow-up."""
         item.request = item.make()
+        item.request.wait = item.wait
         item.request.on_end = partial(self._ended, item)
         self._clients.send(item.request, item.priority, item.patience_s)
 

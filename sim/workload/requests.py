@@ -177,15 +177,15 @@ class Requests:
             at = self._sent % CHUNK
             prompt = Prompt(Node(), self._prompt_tokens[at])
             request = Request(
-                f"{name}/{self._sent}",
-                "",
-                1,
-                self._keys[at] if self._keys else None,
-                prompt,
-                prompt.node,
-                self._output_tokens[at],
-                on_end,
-                name,
+                session_id=f"{name}/{self._sent}",
+                agent_id="",
+                turn=1,
+                session_key=self._keys[at] if self._keys else None,
+                prompt=prompt,
+                answer=prompt.node,
+                output_tokens=self._output_tokens[at],
+                on_end=on_end,
+                workload=name,
             )
             self._sent += 1
             send(request)

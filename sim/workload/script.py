@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, pairwise
 from math import inf
-from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
@@ -94,28 +93,19 @@ class ScriptSpec(ClientSpec):
     @rule
     def _is_in_one_place(self) -> Iterator[Problem]:
         yield from exactly_one(self, ("rows", "file"))
-
-    @rule
-    def _has_rows(self) -> Iterator[Problem]:
         if self.rows == ():
             yield "rows", "at least one row is needed"
-
-    @rule
-    def _rows_go_together(self) -> Iterator[Problem]:
         for fault in check_rows(self.rows or (), self.reuse_output):
             yield f"rows.{fault.row}.{fault.key}", fault.message
-
-    @rule
-    def _rows_write_their_units(self) -> Iterator[Problem]:
-        if self.rows is not None and self.unit is not None:
-            yield "unit", "only for a file; rows write their units"
 
     @rule
     def _rows_come_when_they_say(self) -> Iterator[Problem]:
         if self.rows is None:
             return
+        if self.unit is not None:
+            yield "unit", "only for a file; rows write their units"
         message = "only for a file; rows say when they come"
-        if "first_arrival" in self.model_fields_set and self.first_arrival is not None:
+        if self.first_arrival is not None:
             yield "firstArrival", message
         if self.speed != 1.0:
             yield "speed", message
@@ -133,7 +123,7 @@ class ScriptSpec(ClientSpec):
 
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """The rows, the first of them where they stand here."""
-        rows = self._rows_once(inputs)
+        rows = self.read(inputs)
         mine = {
             index: row.prompt_tokens
             for index, row in enumerate(rows)
@@ -143,36 +133,22 @@ class ScriptSpec(ClientSpec):
             first = next(index for index, length in mine.items() if length > tokens)
             yield "file" if self.file else f"rows.{first}.promptTokens", said
 
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads, relative to the scenario."""
-        return () if self.file is None else (self.file,)
-
     def check(self, inputs: Inputs) -> None:
         """Raise ``ScenarioError`` with what is wrong in the file, and models nobody serves."""
-        self._rows_once(inputs)
+        self.read(inputs)
 
-    def _rows_once(self, inputs: Inputs) -> Sequence[Row]:
-        """The rows for a look at them, a file being read once for all looks."""
-        if self.file is None:
-            return self.read(inputs.directory, inputs.models, "")
-        how = self._stamps(), self.reuse_output, inputs.models
-        return inputs.once(read_rows, self.file, *how)
-
-    def _stamps(self) -> Stamps:
-        return Stamps(self.unit, self.first_arrival, self.speed)
-
-    def read(self, directory: Path, models: tuple[str, ...], source: str) -> Sequence[Row]:
-        """The rows, written here or in the file, for backends that serve ``models``.
+    def read(self, inputs: Inputs, source: str = "") -> Sequence[Row]:
+        """Return the rows, written here or in the file.
 
         Raises ``ScenarioError``; ``source`` is that of rows written here.
         """
         if self.file is not None:
-            return read_rows(directory / self.file, self._stamps(), self.reuse_output, models)
-        assert self.rows is not None
-        faults = unserved(self.rows, models)
-        if faults:
+            stamps = Stamps(self.unit, self.first_arrival, self.speed)
+            return inputs.once(read_rows, self.file, stamps, self.reuse_output, inputs.models)
+        rows = self.rows or ()
+        if faults := unserved(rows, inputs.models):
             raise ScenarioError([each.in_list(source, "rows") for each in faults])
-        return self.rows
+        return rows
 
 
 @family(ScriptSpec)
@@ -187,7 +163,7 @@ class Script:
         self._reuse_output = spec.reuse_output
         self._recorded = spec.file is not None
         self._shared: dict[str, Node] = {}
-        self._rows = spec.read(context.directory, context.models, context.name)
+        self._rows = spec.read(Inputs(context.directory, context.models), context.name)
         order = in_order(self._rows)
         self._items = self._waiting(order.chains)
         self._turns: dict[int, Turn] = {}

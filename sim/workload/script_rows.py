@@ -104,12 +104,9 @@ class Row(Model):
     )
 
     @rule
-    def _comes_at_some_time(self) -> Iterator[Problem]:
+    def _comes_at_one_time(self) -> Iterator[Problem]:
         if self.arrival is None and self.think is None:
             yield "arrival", "missing: a row needs arrival, or think after the row before it"
-
-    @rule
-    def _comes_at_one_time(self) -> Iterator[Problem]:
         if self.arrival is not None and self.think is not None:
             yield "think", "a row has arrival or think, not both"
 
@@ -117,29 +114,20 @@ class Row(Model):
     def _has_a_row_before_it(self) -> Iterator[Problem]:
         if self.session is not None:
             return
-        for name, key in (("think", "think"), ("kept_tokens", "keptTokens")):
-            if name in self.model_fields_set and getattr(self, name) is not None:
+        for key, value in (("think", self.think), ("keptTokens", self.kept_tokens)):
+            if value is not None:
                 yield key, "only a row with a session has a row before it"
         if self.turn is not None:
             yield "turn", "only a row with a session has a turn"
 
     @rule
-    def _shares_a_prefix_of_some_length(self) -> Iterator[Problem]:
+    def _shares_and_keeps_no_more_than_it_says(self) -> Iterator[Problem]:
         if (self.shared_prefix is None) != (self.shared_tokens is None):
             key = "sharedPrefix" if self.shared_tokens is not None else "sharedTokens"
             yield key, "missing: sharedPrefix and sharedTokens go together"
-
-    @rule
-    def _shares_no_more_than_it_says(self) -> Iterator[Problem]:
-        yield from self._within_prompt("sharedTokens", self.shared_tokens)
-
-    @rule
-    def _keeps_no_more_than_it_says(self) -> Iterator[Problem]:
-        yield from self._within_prompt("keptTokens", self.kept_tokens)
-
-    def _within_prompt(self, key: str, tokens: int | None) -> Iterator[Problem]:
-        if tokens is not None and tokens > self.prompt_tokens:
-            yield key, f"must not be above promptTokens, {self.prompt_tokens}; got {tokens}"
+        for key, tokens in (("sharedTokens", self.shared_tokens), ("keptTokens", self.kept_tokens)):
+            if tokens is not None and tokens > self.prompt_tokens:
+                yield key, f"must not be above promptTokens, {self.prompt_tokens}; got {tokens}"
 
 
 class Order(NamedTuple):

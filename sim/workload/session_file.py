@@ -18,12 +18,12 @@ from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag,
 from pydantic_core import core_schema
 
 from sim.core.fields import describe, refuse
-from sim.workload.files import JsonLines, Must, Row, illegal, or_null, times, tokens
+from sim.workload.files import JsonLines, Must, filled, illegal, or_null, record, times, tokens
 
 Think = Literal["corrected", "recorded"]
 
-Runs: TypeAlias = list[list[int]]
-"""Block ids as [first, count]: first, first + 1, ...; a run ends only where the ids jump."""
+Runs: TypeAlias = list[tuple[int, int]]
+"""Block ids as (first, count): first, first + 1, ...; a run ends only where the ids jump."""
 
 TYPES: Final = ("n", "s", "subagent")
 Tokens = Annotated[int, tokens("a whole number of tokens, 0 or more", low=0)]
@@ -43,9 +43,10 @@ def _runs(found: Any) -> Runs:
             if type(first) is not int or type(count) is not int or count < 1:
                 raise ValueError
             if first == following:
-                runs[-1][1] += count
+                before, length = runs.pop()
+                runs.append((before, length + count))
             else:
-                runs.append([first, count])
+                runs.append((first, count))
             following = first + count
     except (TypeError, ValueError):
         found = None
@@ -54,7 +55,8 @@ def _runs(found: Any) -> Runs:
     return runs
 
 
-class Call(Row):
+@record
+class Call:
     """One request; ``think_time`` is the delay before it as recorded, seconds as all times."""
 
     type: Literal["n", "s"]
@@ -79,7 +81,7 @@ def _typed(found: Any) -> Any:
     if found.get("type") not in TYPES:
         said = f"must be one of {', '.join(TYPES)}; got {describe(found.get('type'))}"
         refuse([("type", said)])
-    return found
+    return filled(SubAgent if found["type"] == "subagent" else Call, found)
 
 
 def _listed(found: Any) -> Any:
@@ -96,7 +98,8 @@ def _is_call(found: Any) -> Any:
     return found
 
 
-class SubAgent(Row):
+@record
+class SubAgent:
     """A conversation that the session starts and waits for.
 
     ``t`` is when it came back; of one without a duration, when it was started.
@@ -133,7 +136,8 @@ Entry = Annotated[
 ]
 
 
-class Session(Row):
+@record
+class Session:
     """One line."""
 
     id: Name = ""

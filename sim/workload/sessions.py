@@ -29,13 +29,13 @@ from sim.core.errors import Fault, ScenarioError
 from sim.core.fields import Duration, PositiveTokens, Text
 from sim.core.ports import WorkloadContext
 from sim.core.registry import family
-from sim.core.request import Request
+from sim.core.request import NO_WAIT, Request, Wait
 from sim.core.rules import Problem
 from sim.scenario.inputs import Inputs
 from sim.workload.agent_spec import Agents, Ramp, ReuseOutput, SessionsPerAgent
 from sim.workload.clients import PAUSE_S, Clients, ClientSpec, share_beyond
 from sim.workload.conversation import ALL, Conversation
-from sim.workload.replay import Replay, ReplayItem
+from sim.workload.replay import Replay, ReplayItem, requests_of
 from sim.workload.session_file import (
     Plan,
     Rules,
@@ -92,10 +92,6 @@ class SessionsSpec(ClientSpec):
     def agents_total(self) -> int:
         """Closed-loop agents."""
         return int(self.agents)
-
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads, relative to the scenario."""
-        return (self.file,)
 
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """The recorded prompts that are kept."""
@@ -215,12 +211,14 @@ class ReplayingAgent:
             generator = sessions.context.streams.get(f"{self._stream}/order/{dealt}")
             self._order = generator.permutation(sessions.dealt_total).tolist()
         plan = sessions.plan(self._order[place])
+        wait = NO_WAIT
         if delay_s is None:
             delay_s = max(plan.turns[0].think_s, pause_s)
+            wait = Wait((), requests_of(self._session.ends), delay_s)
         key = sessions.context.streams.key(f"{self._stream}/session/{self._number}")
         session_id = f"{self._agent_id}/{self._number}"
         self._session = Thread(sessions, plan, self._agent_id, session_id, key)
-        first = self._session.first(sessions.context.kernel.now_s + delay_s)
+        first = self._session.first(sessions.context.kernel.now_s + delay_s, wait)
         sessions.replay.play([first], self._session_over)
 
     def _session_over(self) -> None:
@@ -242,6 +240,7 @@ class Thread:
         self._session_id = session_id
         self._key = key
         self._conversation = sessions.text_of(plan)
+        self.ends: list[ReplayItem] = []  # the present turn, the ends of sub-agents behind it
         self._prompts: list[Prompt] = []
         self._completed = 0  # turns
         self._launched = 0  # sub-agents
@@ -251,9 +250,12 @@ class Thread:
         """Whether every turn of a session was."""
         return self._completed == len(self._plan.turns)
 
-    def first(self, arrival_s: float) -> ReplayItem:
+    def first(self, arrival_s: float, wait: Wait) -> ReplayItem:
         """Return the first turn of a session; the others are added one by one."""
-        return ReplayItem(partial(self._request, 0), arrival_s=arrival_s, then=self._go_on)
+        make = partial(self._request, 0)
+        item = ReplayItem(make, arrival_s=arrival_s, then=self._go_on, wait=wait)
+        self.ends = [item]
+        return item
 
     def _go_on(self, before: ReplayItem) -> list[ReplayItem]:
         """Return the sub-agents that the turn ``before`` launches, and the turn that waits."""
@@ -263,10 +265,12 @@ class Thread:
             items += self._sub_agent(plan).all_turns(before)
             behind.append(items[-1])
         self._completed += 1
+        self.ends = [before, *behind]
         if not self.completed:
             turn = self._turn(self._completed, (before,))
             turn.behind, turn.then = behind, self._go_on
             items.append(turn)
+            self.ends = [turn]
         return items
 
     def all_turns(self, launched_by: ReplayItem) -> list[ReplayItem]:

@@ -234,10 +234,6 @@ class TraceSpec(ClientSpec):
         """Closed-loop agents."""
         return int(self.agents)
 
-    def files(self) -> tuple[str, ...]:
-        """Files that the workload reads, relative to the scenario."""
-        return (self.file,)
-
     def beyond(self, tokens: int, model: str, inputs: Inputs) -> Iterator[Problem]:
         """The prompts of the run."""
         lines = self.chosen(inputs.once(read_trace, self.file), inputs.directory)

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from sim.baseline.files import store, stored
 from sim.core.stats import Sample
-from sim.engine.steptime import Span, StepTime
+from sim.engine.steptime import Span, StepCost
 from sim.pool.decision import ActivationVerdict, Decision
 from sim.pool.swaps import ReclaimClock
 from sim.router.placement.ring import BoundedRing
@@ -99,8 +99,8 @@ def waits_where_it_should_pass(patch: pytest.MonkeyPatch) -> None:
 
 def slower_steps(patch: pytest.MonkeyPatch) -> None:
     """Every step of an engine takes 4 % longer than the data sheet says."""
-    fixed_s = StepTime.fixed_s
-    patch.setattr(StepTime, "fixed_s", lambda *arguments: 1.04 * fixed_s(*arguments))
+    fixed_s = StepCost.fixed_s
+    patch.setattr(StepCost, "fixed_s", lambda *arguments: 1.04 * fixed_s(*arguments))
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,14 @@ def test_a_file_that_cannot_be_written_is_found_before_the_first_run(podsim, fil
 
 
 @pytest.mark.usefixtures("nothing_runs")
+def test_a_folder_is_refused_for_several_runs_too(podsim):
+    """`.` has no name to which variant and seed could be put: it ended in a traceback."""
+    result = podsim("run", "tiny.yaml", "--no-store", "--timeline", ".")
+    said = "error: cannot write the timeline to .: it is not a file\n"
+    assert (result.exit_code, result.stderr) == (2, said)
+
+
+@pytest.mark.usefixtures("nothing_runs")
 def test_a_window_that_begins_after_the_run_is_refused(podsim):
     """The user would wait for an empty file."""
     window = ("--set", "window.measure=100s", "--timeline-window", "100s..200s")

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sim.engine.steptime import StepTime
-from sim.hardware.engine import Curve
-from sim.hardware.engine import StepTime as Coefficients
+from sim.engine.steptime import StepCost
+from sim.hardware.engine import Curve, StepTime
 from tests import oracle
 from tests.engine.strategies import decimal_step_times, many
 
@@ -17,8 +16,8 @@ starts_s = st.floats(0.0, 5000.0)
 batches = st.tuples(st.integers(1, 64), st.integers(1, 200_000))
 
 
-def closed_form(step_time: oracle.StepTime) -> StepTime:
-    return StepTime(Coefficients(**asdict(step_time)))
+def closed_form(step_time: oracle.StepTime) -> StepCost:
+    return StepCost(StepTime(**asdict(step_time)))
 
 
 @many(100)
@@ -56,8 +55,8 @@ def test_each_forward_pass_costs_its_base_and_its_tokens(tokens: int, passes_ms:
 
     16 ms up to 8 tokens, then 2 ms for each; 1 ms for a prefill token, in whatever pass it is.
     """
-    coefficients = Coefficients(a=8.0, b=1000.0, computed=Curve(tokens=(8, 10), ms=(16.0, 20.0)))
-    step_s = StepTime(coefficients, pass_tokens=10).step_s(tokens - 2, 0.0, 2, 500)
+    coefficients = StepTime(a=8.0, b=1000.0, computed=Curve(tokens=(8, 10), ms=(16.0, 20.0)))
+    step_s = StepCost(coefficients, pass_tokens=10).step_s(tokens - 2, 0.0, 2, 500)
     assert step_s == pytest.approx((passes_ms + tokens - 2) / 1e3)
 
 

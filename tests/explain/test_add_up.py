@@ -193,10 +193,10 @@ def test_of_whatever_comes(
     scenario = fleet(script, {"kind": "round-robin"}, replicas, window)
     scenario["engines"]["e"] = engine
     explanation = explain(load_dict(scenario).variants[0])
-    courses = explanation.repetition.watch.courses  # type: ignore[union-attr]
-    for course in courses.values():
+    traces = explanation.repetition.instrumentation.traces  # type: ignore[union-attr]
+    for trace in traces.values():
         # What is in the cache at the dispatch is found by whoever is admitted at that instant.
-        attempt = course.attempt
+        attempt = trace.attempt
         at_once = attempt.scheduled_s == attempt.dispatch_s
-        if engine.get("kind") != "llamacpp" and at_once and not course.ahead:
-            assert attempt.cached_tokens >= course.held_here
+        if engine.get("kind") != "llamacpp" and at_once and not trace.ahead:
+            assert attempt.cached_tokens >= trace.held_here

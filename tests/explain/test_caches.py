@@ -9,7 +9,7 @@ from sim.core.kernel import Kernel, Order
 from sim.core.ports import peek
 from sim.engine.spec import Vllm
 from sim.engine.vllm import VllmPod
-from sim.explain.report import request_document
+from sim.explain.request_report import request_report
 from tests.cluster.scenarios import fleet
 from tests.engine.harness import Call, Client, Text, Traffic
 from tests.explain.runs import BINARY, explain
@@ -42,7 +42,7 @@ def test_what_a_pod_holds_is_what_a_lone_request_finds(name: str, loses: bool) -
     scenario["engines"]["e"] = ENGINES[name]
     if loses:
         scenario["events"] = [{"kind": "pod-lost", "at": "30s", "backend": "b", "for": "1s"}]
-    told = request_document(explain(scenario), 2)
+    told = request_report(explain(scenario), 2)
     assert told["cache"]["held_here_tokens"] == told["cached_tokens"]
     keeps = name not in ("no cache", "no reuse") and not loses
     assert (told["cached_tokens"] >= 448) == keeps
@@ -59,7 +59,7 @@ def test_a_prompt_that_branches_off_finds_what_can_be_gone_on_from(name: str, fo
     rows = [{**row, "sharedPrefix": "all", "outputTokens": 4} for row in rows]
     scenario = fleet({"kind": "script", "rows": rows}, {"kind": "round-robin"}, replicas=1)
     scenario["engines"]["e"] = ENGINES[name]
-    told = request_document(explain(scenario), 1)
+    told = request_report(explain(scenario), 1)
     assert told["cache"]["held_here_tokens"] == told["cached_tokens"] == found
 
 

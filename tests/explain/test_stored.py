@@ -238,7 +238,7 @@ def test_an_engine_that_tells_less_is_told_as_such(
     stored: Podsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step of somebody else's engine would be divided by prices that are not its own."""
-    monkeypatch.setattr("sim.explain.instrumentation.pricing", lambda _: None)
+    monkeypatch.setattr("sim.explain.instrumentation.step_costs", lambda _: None)
     explanation = explain(place())
     assert explanation.why_not == ""
     table = explanation.breakdown.parts_s

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sim.explain.explanation import Explanation
-from sim.explain.report import request_document
+from sim.explain.request_report import request_report
 from tests.cluster.scenarios import T0, Row, ask, fleet, pooled
 from tests.explain.runs import BINARY, PER_TOKEN_S, STEP_S, explain, parts
 from tests.router.scenarios import site
@@ -78,7 +78,7 @@ def test_c38_a_hit_longer_than_a_chunk_leaves_one_block_to_compute() -> None:
     shared = {"sharedPrefix": "all", "sharedTokens": 16_384}
     explanation = one_pod(*({**each, **shared} for each in rows), stepTime=BINARY)
     assert parts(explanation, 1) == {"prefill_s": STEP_S + 16 * PER_TOKEN_S}
-    told = request_document(explanation, 1)
+    told = request_report(explanation, 1)
     assert told["cache"]["held_here_tokens"] == told["cached_tokens"] == 16_368
 
 
@@ -163,7 +163,7 @@ def test_preempted_work_is_not_prefill() -> None:
         schedulingPolicy="priority",
         enablePrefixCaching=False,
     )
-    (told,) = [request_document(explanation, 1)]
+    (told,) = [request_report(explanation, 1)]
     assert told["preemptions"] > 0
     assert parts(explanation, 1)["preempted_s"] > 0.0
     assert parts(explanation, 1)["prefill_s"] == pytest.approx(2 * STEP_S + 128 * PER_TOKEN_S)
@@ -173,9 +173,7 @@ def test_a_swap_is_held_time_and_its_phases_are_told() -> None:
     """A request that waited for a swap of 2 s would seem to have waited for its pod."""
     explanation = explain(pooled({"a": 2}, ask("a", 1.0), engine={"stepTime": BINARY}))
     assert parts(explanation, 0) == {"hold_s": 2.0, "prefill_s": STEP_S + PER_TOKEN_S}
-    ((hold,), (decision,)) = (
-        request_document(explanation, 0)[key] for key in ("holds", "decisions")
-    )
+    ((hold,), (decision,)) = (request_report(explanation, 0)[key] for key in ("holds", "decisions"))
     assert [(swap["member"], swap["load_s"]) for swap in hold["swaps"]] == [("a", 2.0)]
     assert decision["dispatch_s"] == 3.0
 
@@ -200,7 +198,7 @@ def test_tries_and_waits_between_them_are_not_the_pool() -> None:
         "hold_s": 2.0,
         "prefill_s": 1.0,
     }
-    (retry,) = request_document(explanation, 1)["retries"]
+    (retry,) = request_report(explanation, 1)["retries"]
     assert (retry["http_status"], retry["end_s"]) == (503, 4.0)
 
 
@@ -211,7 +209,7 @@ def test_a_backend_that_failed_is_told_from_the_one_that_served() -> None:
     )
     explanation = explain(scenario)
     assert parts(explanation, 0) == {"failed_backends_s": pytest.approx(0.1), "prefill_s": STEP_S}
-    told = request_document(explanation, 0)
+    told = request_report(explanation, 0)
     assert [each["error"] for each in told["failed_attempts"]] == ["timeout"]
     assert [each["backend"] for each in told["decisions"]] == ["slow", "good"]
 
@@ -223,9 +221,7 @@ def test_a_spill_shows_where_the_cache_was() -> None:
     policy = {"kind": "bounded-ring", "maxLoadPercent": 100}
     alone = [row(10.0 * at, 16, session=name) for at, name in enumerate(sessions)]
     homes = explain(fleet({"kind": "script", "rows": alone}, policy, stepTime=BINARY))
-    at_b_0 = [
-        each for at, each in enumerate(sessions) if request_document(homes, at)["pod"] == "b-0"
-    ]
+    at_b_0 = [each for at, each in enumerate(sessions) if request_report(homes, at)["pod"] == "b-0"]
     own, neighbour, *_ = at_b_0
     rows = [
         row(0.0, 1024, 17, session=own),
@@ -234,7 +230,7 @@ def test_a_spill_shows_where_the_cache_was() -> None:
     ]
     scenario = fleet({"kind": "script", "rows": rows}, policy, stepTime=BINARY)
     explanation = explain(scenario)
-    home, told = request_document(explanation, 0)["pod"], request_document(explanation, 2)
+    home, told = request_report(explanation, 0)["pod"], request_report(explanation, 2)
     (decision,) = told["decisions"]
     assert (decision["outcome"], decision["home"], decision["bound"]) == ("spill", home, 1)
     seen = {pod["pod"]: (pod["in_flight"], pod["held_tokens"]) for pod in decision["pods"]}
@@ -260,7 +256,7 @@ def test_a_session_table_says_what_it_saw() -> None:
         stepTime=BINARY,
         maxNumSeqs=2,
     )
-    told = request_document(explain(scenario), 15)
+    told = request_report(explain(scenario), 15)
     (decision,) = told["decisions"]
     assert told["turn_before"]["pod"] == "b-0"
     assert decision["in_words"] == (

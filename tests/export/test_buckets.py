@@ -16,7 +16,7 @@ from sim.export.families import (
     Histogram,
     bucket_quantile,
 )
-from sim.export.percentiles import beside
+from sim.export.prometheus import percentiles
 
 bounds = st.lists(st.integers(1, 1000), min_size=1, max_size=12, unique=True).map(
     lambda numbers: tuple(float(number) for number in sorted(numbers))
@@ -28,7 +28,7 @@ shares = st.sampled_from([0.01, 0.25, 0.5, 0.9, 0.95, 0.99, 1.0])
 def test_case_59_the_buckets_say_what_nobody_measured():
     """A thousand first tokens after exactly 6 s would be reported as 6.25 or 7.375 s."""
     six = Histogram.of(np.full(1000, 6.0), VLLM_TTFT_S)
-    (row,) = beside([Family("ttft", "histogram", "", ("pod",), {("a",): six})])
+    (row,) = percentiles([Family("ttft", "histogram", "", ("pod",), {("a",): six})])
     assert (row.exact["p50"], row.exact["p95"]) == (6.0, 6.0)
     assert row.estimated["p50"] == 6.25
     assert row.estimated["p95"] == pytest.approx(7.375)

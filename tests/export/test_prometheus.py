@@ -1,6 +1,7 @@
 """Exposition text: read back by the official parser, with the values of the tables."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,9 @@ def test_pods_have_the_values_of_their_rows(run):
 def test_every_name_that_users_know_is_there():
     """A dashboard would have an empty panel."""
     router = {"rules": [_rule("chat", failClosed=True)]}
-    table = {"engine": "small", "policy": _table()}
-    one = scrape(pooled_run(), router=router, backends={**dict.fromkeys("abx", table)})
+    run = pooled_run()
+    gauges = {"a": {"session_bindings": 3.0}}
+    one = scrape(replace(run, facts=replace(run.facts, gauges=gauges)), router=router)
     names = set(parsed(one))
     assert names >= {
         *(f"llmkube_router_{name}_total" for name in ("placements", "requests", "fail_closed")),
@@ -179,13 +181,6 @@ def test_a_backend_is_healthy_until_its_pods_fail(tmp_path: Path):
     assert value(samples, health, backend="pods") == 0.0
     assert value(samples, health, backend="spare") == 1.0
     assert value(samples, "llmkube_router_active_backends", tier="local") == 1.0
-
-
-def _table() -> dict[str, Any]:
-    return {
-        **{"kind": "session-table", "headers": [], "idleTimeout": 1800.0},
-        **{"maxSessions": 100, "sweepInterval": 30.0},
-    }
 
 
 def _rule(name: str, **keys: Any) -> dict[str, Any]:

@@ -10,16 +10,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import sim
-import sim.export.replay
+import sim.export.trace
 from sim.core.errors import UserError
-from sim.execution.repetition import Recipe
+from sim.core.request import think_between_s
 from sim.execution.runner import run_one
-from sim.export.replay import export_trace
-from sim.export.rerun import Rerun, simulate
-from sim.export.waits import thought
+from sim.export.trace import export_trace
 from sim.results.result import RunResult
 from sim.results.stored import StoredRun
-from sim.scenario.load import load, load_dict, load_text
+from sim.scenario.load import load, load_text
 from sim.workload.files import unpacked
 from tests.export.runs import SCENARIOS, kept, small, stored
 
@@ -348,27 +346,23 @@ def test_gzipped_traces_are_the_same_bytes_every_time(tmp_path):
     assert unpacked(path).startswith('{"podsim_trace": 1')
 
 
-@pytest.mark.parametrize(
-    ("end_s", "drawn_s"), [(0.1 + 0.2, 0.000001), (1e6 + 1 / 3, 12.345678), (7.0, 0.0)]
-)
-def test_a_think_time_is_the_one_that_was_drawn(end_s, drawn_s):
-    """Differences of floats would be written where users thought for a round time."""
-    assert thought(end_s, end_s + drawn_s) == drawn_s
+@given(st.floats(0, 1e7), st.integers(0, 10**12) | st.floats(0, 1e6))
+def test_a_think_time_leads_to_the_arrival_to_the_bit(end_s, added):
+    """A replayed turn would come one unit in the last place beside its own.
 
-
-@given(st.floats(0, 1e7), st.floats(0, 1e6))
-def test_a_think_time_leads_to_the_arrival_to_the_bit(end_s, added_s):
-    """A replayed turn would come one unit in the last place beside its own."""
+    Think times are drawn in whole microseconds, and written as they were drawn.
+    """
+    added_s = added / 1e6 if isinstance(added, int) else added
     arrival_s = end_s + added_s
-    think_s = thought(end_s, arrival_s)
+    think_s = think_between_s(end_s, arrival_s)
     assert think_s is not None
     assert end_s + think_s == arrival_s
-    assert arrival_s == end_s or thought(arrival_s, end_s) is None
+    assert think_s == round(think_s, 6) or isinstance(added, float)
 
 
 def test_an_arrival_that_no_think_time_leads_to_has_none():
     """Sums of floats skip some arrivals; a turn would come beside the instant it came at."""
-    assert thought(1.325032360618934, 2097154.15742901) is None
+    assert think_between_s(1.325032360618934, 2097154.15742901) is None
 
 
 # -- refusals ----------------------------------------------------------------------------------
@@ -380,33 +374,27 @@ def _refused(run: StoredRun, place: Path, words: str) -> None:
     assert not list(place.glob("*day*"))
 
 
-def _noting(run: StoredRun, **changes: Any) -> StoredRun:
-    return replace(run, manifest={**run.manifest, **changes})
-
-
-def test_a_run_of_another_podsim_is_refused(tmp_path):
-    """The trace would be of a run that nobody has stored."""
-    (run,) = stored(_c71(), tmp_path)
-    _refused(
-        _noting(run, digest="0" * 32),
-        tmp_path,
-        "it gives other tables: it was made by another version",
-    )
-
-
-def test_a_run_whose_files_have_changed_is_refused(tmp_path):
+def test_a_run_whose_files_have_changed_is_exported_as_it_was(tmp_path):
     """The trace would be of today's file, and called after the run of yesterday's."""
     script = "session,arrival_s,promptTokens,outputTokens\na,0,100,4\n"
     (tmp_path / "rows.csv").write_text(script)
     scenario = small(workloads={"w": {"kind": "script", "file": "rows.csv"}})
     (run,) = stored(scenario, tmp_path)
+    (tmp_path / "rows.csv").write_text(script + "b,1,100,4\n")
     assert replayed(run, tmp_path).digest == run.digest
     for file in tmp_path.glob("day*"):
         file.unlink()
-    (tmp_path / "rows.csv").write_text(script + "b,1,100,4\n")
-    _refused(run, tmp_path, r"the files that it reads have changed \(rows\.csv\)")
     (tmp_path / "rows.csv").unlink()
     _refused(run, tmp_path, r"cannot be simulated again, as a trace needs:\n.*rows\.csv' cannot")
+
+
+def test_a_run_that_does_not_say_who_waited_is_refused(tmp_path):
+    """Runs of older versions would end in a traceback, or lose their think times."""
+    (run,) = stored(_c71(), tmp_path)
+    (run.path / "sent.parquet").unlink()
+    _refused(
+        run, tmp_path, "does not say what its requests have waited for.*run the scenario again"
+    )
 
 
 def test_a_run_without_requests_is_refused(tmp_path):
@@ -420,34 +408,40 @@ def test_a_run_without_requests_is_refused(tmp_path):
 def test_requests_that_a_trace_cannot_say_are_refused(tmp_path, monkeypatch):
     """A workload of another package would be replayed without what is its own."""
     (run,) = stored(_c71(), tmp_path)
-    scenarios = load_dict(_c71())
-    again = simulate(Recipe(scenarios.variants[0], 1, scenarios.directory))
-    again.requests[3].headers = (("x-chat", "9"),)
-    monkeypatch.setattr(sim.export.replay, "rerun", lambda _: again)
-    _refused(run, tmp_path, "request 3 has headers of its own")
-    odd = again.scenario.model_copy(update={"workloads": {"w": scenarios.variants[0].window}})
-    monkeypatch.setattr(sim.export.replay, "rerun", lambda _: replace(again, scenario=odd))
-    _refused(run, tmp_path, "workload 'w' of kind unknown has clients of its own")
+    true = sim.export.trace.recipe(run.manifest)
+    for spec, words in (
+        (true.scenario.workloads["w"].model_copy(update={"headers": {"x-chat": "9"}}), "request 0"),
+        (true.scenario.window, "workload 'w' of kind unknown has clients of its own"),
+    ):
+        odd = true.scenario.model_copy(update={"workloads": {"w": spec}})
+        made = replace(true, scenario=odd)
+        monkeypatch.setattr(sim.export.trace, "recipe", lambda _, made=made: made)
+        _refused(run, tmp_path, words)
 
 
-def test_a_trace_that_would_replay_to_other_tables_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize("podsim", [None, "0.0.1"])
+def test_a_trace_that_would_replay_to_other_tables_is_refused(podsim, tmp_path, monkeypatch):
     """Half a trace would be taken for the whole."""
     (run,) = stored(_c71(), tmp_path)
+    if podsim:
+        run = replace(run, manifest={**run.manifest, "podsim": podsim})
+    true = sim.export.trace._sent
 
-    def later(run: StoredRun) -> Rerun:
-        again = sim.export.rerun.rerun(run)
-        again.requests[4].arrival_s += 0.001
-        return again
+    def later(run: StoredRun, result: RunResult) -> Any:
+        rows, texts = true(run, result)
+        rows[4]["arrival_s"] += 0.001
+        return rows, texts
 
-    monkeypatch.setattr(sim.export.replay, "rerun", later)
+    monkeypatch.setattr(sim.export.trace, "_sent", later)
+    version = r"another version of podsim \(0\.0\.1\)" if podsim else ""
     words = r"its trace would not give the tables of the run: requests, row 4, arrival_s: 2\.0 "
-    _refused(run, tmp_path, words + "in the run.*Nothing was written")
+    _refused(run, tmp_path, f"{words}in the run.*{version}.*Nothing was written")
 
 
 def test_what_cannot_be_written_is_refused_first(tmp_path, monkeypatch):
     """Half an hour of simulation would end at a folder that does not exist."""
     (run,) = stored(_c71(), tmp_path)
-    monkeypatch.setattr(sim.export.replay, "rerun", lambda _: pytest.fail("was simulated"))
+    monkeypatch.setattr(sim.export.trace, "run_one", lambda *_: pytest.fail("was simulated"))
     with pytest.raises(UserError, match=r"cannot write the trace to .*No such file"):
         export_trace(run, tmp_path / "no" / "day.jsonl")
     (tmp_path / "day.jsonl.yaml").mkdir()

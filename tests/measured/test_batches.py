@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.catalog import gpus, models
 from sim.hardware.step_times import Machine, derive
 from sim.validation.batches import dgx_spark, splitwise
@@ -18,7 +18,7 @@ def test_every_row_is_compared_twice() -> None:
 def test_a_batch_is_its_steps() -> None:
     """Prompts would be counted as one, or outputs as a single step."""
     machine = Machine(gpus()["gb10"], 1, "q8_0", "bf16")
-    step = StepTime(derive(models()["qwen2.5-coder-7b"], machine))
+    step = StepCost(derive(models()["qwen2.5-coder-7b"], machine))
     prompts, outputs = (
         next(each for each in table.figures if each.what == "qwen2.5-coder-7b gb10x1 2 x 4096")
         for table in dgx_spark()

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.step_times import step_time
 from sim.validation import closed_loops
 from sim.validation.closed_loops import Loop, LoopGroup, compare, groups, loops, scenario
@@ -84,7 +84,7 @@ def test_the_simulated_loop_is_its_closed_form(clients: int) -> None:
     row = next(row for row in loops() if row[:3] == ("llama-3.1-70b", "h200", 4))
     row = row._replace(isl=1024, osl=1024, clients=clients)
     (variant,) = scenario([row], "bf16").variants
-    step = StepTime(step_time(variant.engines["vllm"]))
+    step = StepCost(step_time(variant.engines["vllm"]))
     prompt, answer = round(0.9 * 1024), round(0.9 * 1024)
     decode_s = step.step_s(0, 0.0, clients, int(clients * (prompt + answer / 2)))
     mixed_s = step.step_s(prompt, prompt**2 / 2, clients, int(clients * (prompt + answer / 2)))

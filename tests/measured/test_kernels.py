@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from sim.engine.spec import Vllm
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.architecture import Architecture
-from sim.hardware.architecture import ExpertTimes as ExpertLayers
+from sim.hardware.architecture import Experts as ExpertLayers
 from sim.hardware.catalog import models
-from sim.hardware.engine import StepTime as Coefficients
+from sim.hardware.engine import StepTime
 from sim.validation import kernels
 from sim.validation.kernels import (
     Attention,
@@ -28,9 +28,7 @@ DENSE = Architecture(
     layers=LAYERS, hidden=64, heads=4, kv_heads=2, head_dim=16, feed_forward=128, vocabulary=100,
     parameters=0.001, source="made up",
 )  # fmt: skip
-ENGINE = Vllm(
-    step_time=Coefficients(a=1.0), kv_blocks=500, max_num_seqs=32, max_num_batched_tokens=512
-)
+ENGINE = Vllm(step_time=StepTime(a=1.0), kv_blocks=500, max_num_seqs=32, max_num_batched_tokens=512)
 
 
 def attention_us(chunk: float, prefix: float, decoders: float, tokens: float) -> float:
@@ -136,7 +134,7 @@ def test_shipped_tables_are_met_within_two_percent_where_a_step_only_decodes(
         }
     )
     found = fit(tables, model, engine)
-    steps = StepTime(found)
+    steps = StepCost(found)
     beside_s = kernels.UNTABLED_MS_PER_100_SEQUENCES / 1e5
     errors = []
     for chunk, _, decoders, tokens, layer_us in zip(*tables.attention):

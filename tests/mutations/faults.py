@@ -305,8 +305,8 @@ FAULTS = (
     Fault(
         "hasty-clients",
         "sim.workload.clients:Clients.later",
-        "self._kernel.at_instant(",
-        "self._kernel.at(",
+        "self._kernel.at_instant",
+        "self._kernel.at",
         "a client leaves at the instant of its last token",
         ("tests/cluster/test_pool_instants.py::test_a_client_leaves_when_its_answer_is_complete",),
     ),

@@ -11,6 +11,7 @@ from sim.core.registry import Registry
 from sim.core.textfile import read_text
 from sim.scenario.inputs import Inputs
 from sim.scenario.load import load_text
+from sim.workload import files
 
 HEAD = """\
 name: traced
@@ -137,8 +138,8 @@ def test_variants_that_change_a_recorded_workload_share_one_reading(
 ) -> None:
     """A sweep over a setting of the replay would take seconds to load."""
     lines = []
-    loads = json.loads
-    monkeypatch.setattr(json, "loads", lambda line: lines.append(line) or loads(line))
+    parse = files.from_json
+    monkeypatch.setattr(files, "from_json", lambda line: lines.append(line) or parse(line))
     sweep = ", ".join(f"v{n}: {{workloads.recorded.agents: {n}}}" for n in range(1, 9))
     assert said(f"{HEAD}{RECORDED}variants: {{{sweep}}}\n") == []
     assert len(lines) == 1

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sim.engine.spec import Vllm
-from sim.engine.steptime import StepTime as Cost
+from sim.engine.steptime import StepCost
 from sim.hardware.catalog import gpus, models
 from sim.hardware.engine import StepTime
 from sim.hardware.step_times import Machine, derive, presets, sourced_step_time, step_time
@@ -79,7 +79,7 @@ def test_presets_and_data_sheets_agree_on_the_27b(dtype: str) -> None:
     Ten sequences with 75k tokens of context each, the load of a coding fleet.
     """
     settings = {"model": "qwen3.8-27b", "gpu": "b200", "tensor_parallel": 2, "weight_dtype": dtype}
-    derived = Cost(step_time(Vllm(**settings)))
-    summed = Cost(step_time(Vllm(**settings, step_time=f"qwen3.8-27b-b200-tp2-{dtype}")))
+    derived = StepCost(step_time(Vllm(**settings)))
+    summed = StepCost(step_time(Vllm(**settings, step_time=f"qwen3.8-27b-b200-tp2-{dtype}")))
     steps_s = [cost.step_s(0, 0.0, 10, 750_000) for cost in (derived, summed)]
     assert steps_s[0] == pytest.approx(steps_s[1], rel=0.15)

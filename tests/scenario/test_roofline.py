@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.architecture import Architecture
 from sim.hardware.catalog import Gpu, gpus, models
 from sim.hardware.gpu import KvDtype, WeightDtype
@@ -94,7 +94,7 @@ def test_single_requests_are_as_fast_as_vllms_blog_says(
     cost with experts.
     """
     found = derive(models()[model], machine(gpu, weights=models()[model].weight_dtype))
-    step = StepTime(found)
+    step = StepCost(found)
     assert 1e3 * step.step_s(0, 0.0, 1, 0) == pytest.approx(measured_ms, rel=within)
     assert found.c / 1e5 == pytest.approx(slope_ms, rel=0.2)
 
@@ -133,7 +133,7 @@ def test_no_batch_computes_more_than_the_gpu(name: str) -> None:
     model = models()[name]
     operations = 2 * (model.active_parameters + model.head_parameters)
     for on in every_machine(model):
-        step = StepTime(derive(model, on))
+        step = StepCost(derive(model, on))
         for batch in BATCHES:
             assert operations * batch <= on.peak_per_s * step.step_s(0, 0.0, batch, 0)
 
@@ -143,7 +143,7 @@ def test_throughput_saturates_with_the_batch(name: str) -> None:
     """Batching would cost throughput, or pay for ever: contexts of 1,000 tokens must be read."""
     model = models()[name]
     for on in every_machine(model):
-        step = StepTime(derive(model, on))
+        step = StepCost(derive(model, on))
         rates = [batch / step.step_s(0, 0.0, batch, 1000 * batch) for batch in BATCHES]
         assert rates == sorted(rates)
         read = 1000 * model.kv_bytes_per_token(on.kv_dtype, on.tensor_parallel)
@@ -156,7 +156,7 @@ def test_a_long_prompt_costs_no_less_than_its_operations_at_peak(name: str) -> N
     model = models()[name]
     tokens = 75_000
     for on in every_machine(model):
-        step = StepTime(derive(model, on))
+        step = StepCost(derive(model, on))
         chunks = [(start, min(8192, tokens - start)) for start in range(0, tokens, 8192)]
         prompt_s = sum(
             step.step_s(chunk, chunk * (start + chunk / 2), 0, 0) for start, chunk in chunks

@@ -8,7 +8,7 @@ from sim.core.errors import UserError
 from sim.core.request import Outcome
 from sim.engine import scheduler
 from sim.engine.spec import kv_blocks
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.router.placement.load import PowerOfTwo
 from sim.router.placement.ring import BoundedRing
 from sim.scenario.load import load, load_text
@@ -137,14 +137,14 @@ def test_a_workload_of_another_kind_is_answered_kindly():
 
 
 def _slow_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    build = StepTime.__init__
+    build = StepCost.__init__
 
     def slower(self, coefficients):
         linear = coefficients.model_dump(exclude={"computed", "prefilling"})
         scaled = {key: value * 1.05 for key, value in linear.items()}
         build(self, coefficients.model_copy(update=scaled))
 
-    monkeypatch.setattr(StepTime, "__init__", slower)
+    monkeypatch.setattr(StepCost, "__init__", slower)
 
 
 def _first_drawn(self, request, pods, now_s):

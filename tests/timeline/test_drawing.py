@@ -9,9 +9,9 @@ import pytest
 from sim.core.ports import StepReport
 from sim.execution.runner import run_one
 from sim.scenario.load import load_dict
+from sim.timeline.drawing import step_name
 from sim.timeline.excerpt import Excerpt, StepLog
 from sim.timeline.timeline import timeline
-from sim.timeline.tracks import step_name
 from tests.cluster.scenarios import fleet
 from tests.results.builders import Book, mixed_run, pooled_facts, pooled_run
 from tests.timeline.format import breaches, events

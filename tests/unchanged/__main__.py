@@ -24,11 +24,14 @@ def main() -> int:
     parser.add_argument("--bad-input", type=Path, default=BAD_INPUT, help="the corpus")
     options = parser.parse_args()
     found = dict(results(options.only, options.jobs, options.bad_input))
-    if options.action == "record":
-        options.file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", "utf-8")
-        return 0
-    recorded = json.loads(options.file.read_text("utf-8"))
+    written = options.file.exists() and (options.action == "check" or options.only)
+    recorded = json.loads(options.file.read_text("utf-8")) if written else {}
     wanted = {name: each for name, each in recorded.items() if options.only in name}
+    if options.action == "record":
+        others = {name: each for name, each in recorded.items() if name not in wanted}
+        text = json.dumps(others | found, indent=1, sort_keys=True) + "\n"
+        options.file.write_text(text, "utf-8")
+        return 0
     differing = [name for name in sorted({*wanted, *found}) if wanted.get(name) != found.get(name)]
     for name in differing:
         print("\n".join(_difference(name, wanted.get(name), found.get(name))))

@@ -101,15 +101,17 @@ def _files(root: Path) -> Recorded:
         folders[:] = sorted(each for each in folders if not (Path(place) / each).is_symlink())
         written = [Path(place) / each for each in sorted(names) if not (TINY / each).exists()]
         written = [each for each in written if not each.is_symlink()]
-        texts = [_text(each) for each in written if each.suffix not in LOOKS]
+        texts = [_text(each) for each in written if each.suffix not in {*LOOKS, ".html"}]
         folder = str(root.resolve())
         digest = hashlib.sha256(repr([_normal(each, folder) for each in texts]).encode())
         if written:
             listed = " ".join(each.name for each in written)
             found[str(Path(place))] = f"{listed} {digest.hexdigest()[:16] if texts else ''}"
+        pages = [each for each in written if each.suffix == ".html"]
+        found |= {str(each): _normal(_text(each), folder) for each in pages}
     return found
 
 
 def _text(file: Path) -> str:
     text = file.read_text("utf-8") if file.name != "manifest.json" else ""
-    return " ".join(DRAWN.sub(" ", text).split()) if file.suffix == ".html" else text
+    return re.sub(r"\s*\n\s*", "\n", DRAWN.sub("\n", text)) if file.suffix == ".html" else text

@@ -10,7 +10,7 @@ from tests.unchanged.recording import results
 
 
 @pytest.mark.parametrize("part", ["bad-input/", "bad-usage/import", "bad-usage/find"])
-def test_faulty_input_is_answered_as_recorded(part):
+def test_faulty_input_is_answered_as_recorded(part: str) -> None:
     """Another exit code, place or wording would reach scripts and readers without a word."""
     recorded = json.loads(RECORDED.read_text("utf-8"))
     found = dict(results(part, 1, BAD_INPUT))

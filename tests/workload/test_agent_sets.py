@@ -8,8 +8,7 @@ from pydantic import ValidationError
 
 from sim.core.rng import Streams
 from sim.workload.agent_spec import AgentsSpec
-from sim.workload.agent_turns import SessionSource
-from sim.workload.agents import Agents
+from sim.workload.agents import Agents, SessionSource
 from tests.workload.fakes import after, run
 
 SESSIONS = 4000

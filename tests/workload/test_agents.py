@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from sim.core.request import Status
 from sim.workload.agent_spec import AgentsSpec
-from sim.workload.agent_turns import SessionSource
-from sim.workload.agents import PAUSE_S, Agents
+from sim.workload.agents import PAUSE_S, Agents, SessionSource
 from tests.workload.fakes import after, content, run
 
 

@@ -48,7 +48,7 @@ def faults(tmp_path: Path, *lines: Any) -> list[str]:
 
 def request(prompt: int, output: int, *blocks: int) -> RecordedRequest:
     runs = [[block, 1] for block in blocks]
-    return RecordedRequest.model_validate(line(0.0, prompt, output, *runs))
+    return RecordedRequest(**line(0.0, prompt, output, *runs))
 
 
 def shared(first: RecordedRequest, second: RecordedRequest) -> int:

@@ -397,8 +397,8 @@ def test_every_fault_of_a_file_is_named_with_line_and_value(play, tmp_path):
     assert found[1:] == [
         ":3:1: must be a session, an object; got a list",
         f":4:1: requests[0].in: {positive}; got 0",
-        f":4:1: requests[1].think_time: {seconds}; got 'soon'",
         ":4:1: requests[1].out: must be a whole number of tokens, 0 or more; got -1",
+        f":4:1: requests[1].think_time: {seconds}; got 'soon'",
         ":5:1: requests[0].hash_runs: must be a list of [first id, count of ids]",
         ":5:1: requests[1].model: must be a name; got nothing",
         ":6:1: requests[1].requests[0].type: must be one of n, s, subagent; got 'subagent'",

@@ -144,8 +144,8 @@ class _Task:
     slowest: int
 
     def __call__(self, on_tick: Callable[[float], None]) -> dict[str, Any]:
-        from sim.explain.api import explain, slowest_of
-        from sim.explain.report import document
+        from sim.explain.explanation import explain, slowest_of
+        from sim.explain.request_report import document
 
         result = self.run.read()
         wanted = list(self.requests) or slowest_of(result, self.slowest)

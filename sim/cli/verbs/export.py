@@ -131,7 +131,8 @@ def _check_told_apart(runs: Sequence["StoredRun"], by_labels: bool) -> None:
 
 def _check_places(prometheus: Path | None, folder: Path | None) -> None:
     """Refuse before anything is written; a trace is refused where it is made."""
-    from sim.export.files import ENDING, check_replaceable, check_writable
+    from sim.export.files import ENDING, check_replaceable
+    from sim.results.unfinished import check_writable
 
     if prometheus is not None:
         check_writable("the metrics", prometheus)
@@ -143,20 +144,25 @@ def _prometheus(runs: Sequence["StoredRun"], path: Path, as_json: bool) -> list[
     """Write the text, print what dashboards would show; returns that as JSON has it."""
     from sim.cli.dashboard import render
     from sim.cli.progress import watched
-    from sim.export.files import write_file
-    from sim.export.percentiles import beside, by_series
-    from sim.export.prometheus import exposition, scraped, together
+    from sim.export.prometheus import (
+        exposition,
+        percentiles,
+        percentiles_by_series,
+        scraped,
+        together,
+    )
+    from sim.results.unfinished import write_file
 
     found = [scraped(run.read(), run.manifest["scenario"]) for run in watched(runs, "runs")]
     write_file("the metrics", path, exposition(together(found)))
     click.echo(f"metrics of {counted(len(runs), 'run')}: {path}", err=True)
-    rows = [beside(each.families) for each in found]
+    rows = [percentiles(each.families) for each in found]
     if not as_json:
         click.echo(render(list(zip(map(_title, found), rows, strict=True))))
     return [
         {"variant": each.facts.variant, "seed": each.facts.seed, **row.plain}
         for each, added in zip(found, rows, strict=True)
-        for row in (*added, *by_series(each.families))
+        for row in (*added, *percentiles_by_series(each.families))
     ]
 
 
@@ -188,9 +194,9 @@ def _csv(runs: Sequence["StoredRun"], folder: Path) -> str:
 
 def _trace(run: "StoredRun", path: Path, arrivals: Any) -> dict[str, Any]:
     """Write the trace and its scenario."""
-    from sim.export.replay import export_trace
+    from sim.export.trace import export_trace
 
-    click.echo("simulating the run again, and its trace ...", err=True)
+    click.echo("replaying the trace ...", err=True)
     written = export_trace(run, path, arrivals)
     click.echo(
         f"trace of {written.requests:,} requests: {written.path}\n"

@@ -8,13 +8,23 @@ import click
 from sim.cli import ExitCode, Verb, options
 
 
+def _only(_: click.Context, __: click.Parameter, varied: tuple[str, ...]) -> str:
+    """The value of --vary; with several ``Verb`` could not say what to do instead."""
+    if len(varied) > 1:
+        raise click.UsageError(
+            f"--vary: find varies one parameter, here {' and '.join(varied)} are given; fix the "
+            "others with --set PATH=VALUE, or see all combinations with podsim sweep --grid"
+        )
+    return varied[0]
+
+
 @click.command("find", cls=Verb)
 @click.argument("file", metavar="SCENARIO", type=click.Path(path_type=Path))
 @click.option(
     "--vary",
-    "varied",
     required=True,
     multiple=True,
+    callback=_only,
     metavar="PATH=FROM..TO",
     help="The parameter and its range: backends.qwen.replicas=1..32, workloads.coding.agents="
     "16..1024, pools.gpu.members.large.load=10s..10m; or its values: engines.x.tensorParallel="
@@ -57,7 +67,7 @@ from sim.cli import ExitCode, Verb, options
 @options.as_json("Print one JSON document, not text.")
 def command(
     file: Path,
-    varied: tuple[str, ...],
+    vary: str,
     targets: tuple[str, ...],
     tolerance: str | None,
     seeds: int | None,
@@ -90,18 +100,13 @@ def command(
     when one has none: both ends meet the target, or miss it, or it is undecided;
     3 when one has none only since a value could not be measured.
     """
-    if len(varied) > 1:
-        raise click.UsageError(
-            f"--vary: find varies one parameter, here {' and '.join(varied)} are given; fix the "
-            "others with --set PATH=VALUE, or see all combinations with podsim sweep --grid"
-        )
     from sim.cli.findings import as_document, render
     from sim.sweep.executors import executor_factory
     from sim.sweep.search import find
 
     answers = find(
         file,
-        varied[0],
+        vary,
         list(dict.fromkeys(targets)),
         tolerance=tolerance,
         variants=variants,

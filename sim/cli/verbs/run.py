@@ -104,14 +104,12 @@ def command(
     if excerpt is not None and timeline is None:
         raise click.UsageError("--timeline-window says what --timeline FILE shows: give both")
     from sim.cli.provenance import provenance
-    from sim.cli.table import as_document, render
     from sim.execution.runner import available_jobs, run_set
-    from sim.results.store import scenario_folder
     from sim.scenario.load import load
 
     scenarios = load(file, settings, variants=variants)
     if prometheus is not None:
-        from sim.export.files import check_writable
+        from sim.results.unfinished import check_writable
 
         check_writable("the metrics", prometheus)
     store = None if no_store else out or DEFAULT_STORE
@@ -131,8 +129,16 @@ def command(
         )
     if prometheus is not None:
         _write_metrics(runs, prometheus)
+    _print(runs, store, as_json)
+
+
+def _print(runs: "Runs", store: Path | None, as_json: bool) -> None:
+    from sim.cli.table import as_document, render
+    from sim.results.store import scenario_folder
+
     for written in runs.timelines:
-        click.echo(_told(written), err=True)
+        click.echo(_timeline_in_words(written), err=True)
+    scenarios = runs.scenario
     if as_json:
         for warning in scenarios.warnings:
             click.echo(f"warning: {warning}", err=True)
@@ -144,8 +150,8 @@ def command(
 
 def _write_metrics(runs: "Runs", path: Path) -> None:
     """Write what a scrape of each run would find."""
-    from sim.export.files import write_file
     from sim.export.prometheus import exposition, scraped, together
+    from sim.results.unfinished import write_file
 
     scenarios = {
         scenario.variant: scenario.model_dump(mode="json", by_alias=True)
@@ -155,7 +161,7 @@ def _write_metrics(runs: "Runs", path: Path) -> None:
     write_file("the metrics", path, exposition(together(found)))
 
 
-def _told(written: "Written") -> str:
+def _timeline_in_words(written: "Written") -> str:
     """What a timeline covers, whether that is less than asked for, and where there is a swap."""
     shown, swap_s = written.excerpt, written.swap_elsewhere_s
     text = (

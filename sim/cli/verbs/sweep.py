@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sim.cli import ExitCode, Verb, options
 from sim.cli.progress import reported_progress
+
+if TYPE_CHECKING:
+    from sim.sweep.sweep import Sweep
 
 MAX_POINTS = 100_000
 MAX_RETRIES = 10
@@ -117,36 +121,36 @@ def command(
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
     chosen = options.chosen_seeds(seed, seeds, settings)
     from sim.cli.progress import note
-    from sim.cli.sweeps import as_document, failures, render
-    from sim.sweep.design import design
     from sim.sweep.executors import executor_factory
     from sim.sweep.runs import TABLE
-    from sim.sweep.sweep import plan, run_sweep
-    from sim.sweep.table import write
+    from sim.sweep.sweep import run
 
-    made = design(
-        grid=grid,
-        log=log,
-        random=random,
-        points=points or 0,
-        seed=sweep_seed,
-        settings=settings,
-    )
     opened = executor_factory(executor, jobs, address)
-    planned = plan(file, made, variants=variants, seeds=chosen)
-    for warning in planned.warnings:
-        note(f"warning: {warning}")
     with reported_progress(KEPT, lines=True) as report:
-        found = run_sweep(
-            planned,
-            out or options.SWEEPS,
-            opened,
+        found = run(
+            file,
+            grid=grid,
+            log=log,
+            random=random,
+            points=points or 0,
+            sweep_seed=sweep_seed,
+            variants=variants,
+            seeds=chosen,
+            settings=settings,
             retries=retries,
+            store=out or options.SWEEPS,
+            table_file=table,
+            opened=opened,
             on_message=note,
             progress=report,
         )
-    place = table or found.folder / TABLE
-    write(found.columns, place)
+    _print(found, table or found.folder / TABLE, as_json)
+
+
+def _print(found: "Sweep", place: Path, as_json: bool) -> None:
+    """Print the sweep and its failures; exit with their code."""
+    from sim.cli.sweeps import as_document, failures, render
+
     click.echo(json.dumps(as_document(found, place), indent=2) if as_json else render(found, place))
     for line in failures(found):
         click.echo(line, err=True)

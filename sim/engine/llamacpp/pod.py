@@ -6,7 +6,7 @@ from sim.engine.llamacpp.slots import Slots
 from sim.engine.llamacpp.spec import LlamaCpp
 from sim.engine.output_processor import RequestLimits
 from sim.engine.pod import Pod
-from sim.engine.steptime import StepTime
+from sim.engine.steptime import StepCost
 from sim.hardware.step_times import step_time
 
 
@@ -15,7 +15,7 @@ class LlamaCppPod(Pod):
     """llama.cpp's server: prompt and answer fill the context of a slot, which is never shifted."""
 
     def __init__(self, name: str, engine: LlamaCpp, kernel: Kernel) -> None:
-        steptime = StepTime(step_time(engine), pass_tokens=engine.ubatch_size)
+        steptime = StepCost(step_time(engine), pass_tokens=engine.ubatch_size)
         context_tokens = engine.context_tokens()
         intake = RequestLimits(longest_prompt=context_tokens - 1, longest_sequence=context_tokens)
         super().__init__(name, Slots(engine), steptime, intake, kernel)

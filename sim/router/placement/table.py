@@ -114,8 +114,13 @@ class SessionTable:
 
     @property
     def bindings(self) -> int:
-        """Entries in the table: the gauge ``session_bindings``."""
+        """Entries in the table, expired ones included until they are dropped."""
         return len(self._bindings)
+
+    @property
+    def gauges(self) -> dict[str, float]:
+        """What LLMKube's router says of its table."""
+        return {"session_bindings": float(self.bindings)}
 
     def choose(self, request: RequestView, pods: PodView, now_s: float) -> Place:
         """Keep a known session where it is unless its pod is gone or backed up."""
