@@ -28,7 +28,7 @@ class Cost:
 
 
 @click.command("bench", cls=Verb)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=options.PATH)
 @click.option(
     "--variant",
     metavar="NAME",
@@ -73,8 +73,8 @@ def _default_variant(file: Path) -> str:
 def _measured(arguments: list[str], folder: Path) -> Cost:
     """Run podsim and wait for it; its failure becomes ours.
 
-    What it says is kept in ``folder``: after Ctrl-C, which reaches both
-    processes, one of them is enough to say so.
+    Its output goes to files in ``folder``: after Ctrl-C, which reaches both
+    processes, only one of them prints that it was interrupted.
     """
     import time
 
@@ -82,8 +82,8 @@ def _measured(arguments: list[str], folder: Path) -> Cost:
 
     began_s = time.perf_counter()
     stdout, stderr = folder / "stdout", folder / "stderr"
-    with stdout.open("wb") as output, stderr.open("wb") as complaints:
-        child = subprocess.Popen([*PODSIM, *arguments], stdout=output, stderr=complaints)
+    with stdout.open("wb") as output, stderr.open("wb") as errors:
+        child = subprocess.Popen([*PODSIM, *arguments], stdout=output, stderr=errors)
         try:
             with busy("measuring a run in a fresh process"):
                 _, status, usage = os.wait4(child.pid, 0)
@@ -101,9 +101,9 @@ def _measured(arguments: list[str], folder: Path) -> Cost:
     )
 
 
-def _fail(code: int, complaints: bytes) -> NoReturn:
-    """End as the child did, with its words."""
-    click.echo(complaints, nl=False, err=True)
+def _fail(code: int, errors: bytes) -> NoReturn:
+    """End as the child did, with its message."""
+    click.echo(errors, nl=False, err=True)
     raise click.exceptions.Exit(abs(code))
 
 
