@@ -18,6 +18,8 @@ MEANINGS: Final = {
     TOO_FEW: f"more {REFUSED} than it leaves room for: 5 % for p95 and a mean, 1 % for p99",
 }
 NULL: Final = "null"
+PLAIN: Final = ("variant", "status", "larger_helps", "value", "misses", "unit", "crossing")
+"""Facts of an answer that are as they are in JSON."""
 
 
 def render(answers: "Sequence[Answer]") -> str:
@@ -36,13 +38,7 @@ def as_document(answers: "Sequence[Answer]") -> dict[str, Any]:
         "targets": [str(target) for target in answers[0].targets],
         "answers": [
             {
-                "variant": answer.variant,
-                "status": answer.status,
-                "larger_helps": answer.larger_helps,
-                "value": answer.value,
-                "misses": answer.misses,
-                "unit": answer.unit,
-                "crossing": answer.crossing,
+                **{name: getattr(answer, name) for name in PLAIN},
                 "answer": sentence(answer),
                 "reason": answer.reason,
                 "trials": [_trial_document(trial) for trial in answer.trials],
