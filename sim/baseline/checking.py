@@ -13,6 +13,7 @@ from sim.comparison.paired import compare
 from sim.comparison.pairing import called
 from sim.comparison.report import Report
 from sim.comparison.sides import SEVERITY, Comparison, MetricVerdict, Unpaired, Verdict
+from sim.core.text import few
 from sim.execution.runner import Progress
 from sim.scenario.load import ScenarioSet
 
@@ -130,7 +131,7 @@ def _asides(comparison: Comparison, variant: str) -> Iterator[str]:
     ]
     moved.sort(key=lambda each: 0.0 if each.p_value is None else each.p_value)  # the surest first
     if moved:
-        yield f"    decides nothing: {wording.few([wording.aside(each) for each in moved])}"
+        yield f"    decides nothing: {few([wording.aside(each) for each in moved])}"
 
 
 def _counted(primary: list[MetricVerdict]) -> str:

@@ -62,7 +62,7 @@ class ExitCode:
     INVARIANT: Final = 4
     INTERNAL: Final = 70
     INTERRUPTED: Final = 130
-    OUTPUT_CLOSED: Final = 141  # whoever read our output has left, as for any Unix filter
+    OUTPUT_CLOSED: Final = 141  # the reader of our output has left, as for any Unix filter
 
 
 class Verb(click.Command):
@@ -97,7 +97,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb that was typed; of a misspelt one it is said which was probably meant."""
+        """Return the verb that was typed, or fail with the one that was probably meant."""
         typed = args[0]
         if not typed.startswith("-") and self.get_command(ctx, typed) is None:
             from sim.core.suggest import suggestion
@@ -125,7 +125,7 @@ class Verbs(click.Group):
 
 @contextmanager
 def _failures_explained() -> Iterator[None]:
-    """Say what has failed and end with its exit code; click's own failures are left to click."""
+    """Print what has failed and end with its exit code; click prints its own failures."""
     try:
         yield
     except (click.ClickException, click.exceptions.Exit, click.Abort):

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from sim.core.text import UNKNOWN
+
 if TYPE_CHECKING:
     from sim.export.prometheus import Percentiles
 
-UNKNOWN: Final = "–"
+
 HEADS: Final = ("p50", "p95", "p99")
 
 

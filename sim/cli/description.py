@@ -7,14 +7,15 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from sim.hardware.engine import Concurrency, Engine
+from sim.core.text import plural
+from sim.hardware.engine import Engine
 from sim.hardware.gpu import gib
 from sim.hardware.loading import swap_times
-from sim.hardware.memory import Footprint, footprint, taken_in_words
+from sim.hardware.memory import footprint, taken_in_words
 from sim.hardware.step_times import sourced_step_time, weight_dtype
 from sim.scenario.load import ScenarioSet
 from sim.scenario.pool import Pool
-from sim.scenario.routing import Router, Rule
+from sim.scenario.routing import Router
 from sim.scenario.schema import Backend, Scenario
 from sim.scenario.walk import Value, in_words, settings
 
@@ -41,16 +42,13 @@ class Block:
         """What of this is not so in ``other``; None if nothing is."""
         if other is None or other.kind != self.kind:
             return self
+        others = {key: text for found in other.facts.values() for key, text in found.items()}
         facts = {
-            origin: {
-                key: text
-                for key, text in found.items()
-                if text != next((each[key] for each in other.facts.values() if key in each), None)
-            }
+            origin: {key: text for key, text in found.items() if text != others.get(key)}
             for origin, found in self.facts.items()
         }
-        known = {key for found in self.facts.values() for key in found}
-        gone = [key for found in other.facts.values() for key in found if key not in known]
+        own = {key for found in self.facts.values() for key in found}
+        gone = [key for key in others if key not in own]
         if gone:
             facts["without"] = dict.fromkeys(gone, "")
         notes = {key: line for key, line in self.notes.items() if line != other.notes.get(key)}
@@ -84,7 +82,7 @@ def as_text(scenarios: ScenarioSet) -> str:
     runs = len(scenarios.variants) * len(scenarios.seeds)
     lines = [
         f"{scenarios.name}: no faults",
-        f"seeds {seeds}; {runs} run{'s' if runs > 1 else ''} in all",
+        f"seeds {seeds}; {runs} {plural('run', runs)} in all",
     ]
     first: dict[str, Block] = {}
     for variant in scenarios.variants:
@@ -161,10 +159,11 @@ def _engine_block(name: str, engine: Engine) -> Block:
     pairs = ", ".join(f"{key} {in_words(value)}" for key, value in cost.items())
     block.notes["stepTime"] = f"{pairs} (ms, {step_time.origin})"
     if (taken := footprint(engine)) is not None:
-        block.notes["memory"] = _memory_line(taken)
-    room = engine.concurrency()
-    if room is not None:
-        block.notes["room"] = _concurrency_line(asdict(room) | _rates(room))
+        limit_bytes = taken.usable_bytes
+        of = "" if limit_bytes is None else f", of {gib(limit_bytes)}"
+        block.notes["memory"] = f"{taken_in_words(taken)}{of} per pod"
+    if (room := _concurrency(engine)) is not None:
+        block.notes["room"] = _concurrency_line(room)
     return block
 
 
@@ -204,20 +203,24 @@ def _variant(scenario: Scenario) -> dict[str, Any]:
     backends = {}
     for name, backend in scenario.backends.items():
         engine = scenario.engines[backend.engine]
+        taken = footprint(engine)
         backends[name] = {
             "policy": _dumped(backend.policy),
             "replicas": backend.replicas,
             "kv_tokens_per_pod": engine.kv_tokens(),
             "kv_derived": engine.kv_derived,
             "maximum_concurrency": _concurrency(engine),
-            "memory": _memory(engine),
+            "memory": taken and asdict(taken),
             "engine": _engine(engine),
         }
     return {
         "variant": scenario.variant,
         "backends": backends,
         "pools": {name: _pool(scenario, spec) for name, spec in scenario.pools.items()},
-        "rules": {rule.name: _rule(rule) for rule in scenario.router.rules},
+        "rules": {
+            rule.name: rule.model_dump(by_alias=True, exclude={"name"}, exclude_defaults=True)
+            for rule in scenario.router.rules
+        },
         "default_route": scenario.router.default_route,
         "proxy": _proxy(scenario.router),
         "workloads": {name: _dumped(spec) for name, spec in scenario.workloads.items()},
@@ -252,10 +255,6 @@ def _proxy(router: Router) -> dict[str, Any]:
     }
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
-    return rule.model_dump(by_alias=True, exclude={"name"}, exclude_defaults=True)
-
-
 def _dumped(spec: BaseModel) -> dict[str, Any]:
     return spec.model_dump(mode="json", by_alias=True)
 
@@ -274,34 +273,20 @@ def _loading(times: dict[str, Any]) -> str:
     return f"loads in {times['load_s']:.4g} s{consists}, unloads in {times['unload_s']:.3g} s{once}"
 
 
-def _memory(engine: Engine) -> dict[str, float | None] | None:
-    found = footprint(engine)
-    return None if found is None else asdict(found)
-
-
-def _memory_line(found: Footprint) -> str:
-    usable = found.usable_bytes
-    there = "" if usable is None else f", of {gib(usable)}"
-    return f"{taken_in_words(found)}{there} per pod"
-
-
 def _concurrency(engine: Engine) -> dict[str, float] | None:
+    """How many sequences of the longest context fit a pod, and what that follows from."""
     room = engine.concurrency()
     if room is None:
         return None
-    return asdict(room) | _rates(room)
-
-
-def _rates(room: Concurrency) -> dict[str, float]:
-    return {"sequences": room.sequences, "ratio": room.ratio}
+    return asdict(room) | {"sequences": room.sequences, "ratio": room.ratio}
 
 
 def _concurrency_line(room: dict[str, float]) -> str:
-    sequences = f"{room['sequences']:,} sequence{'' if room['sequences'] == 1 else 's'}"
+    sequences = int(room["sequences"])
     return (
-        f"maximum concurrency {sequences} of {room['sequence_tokens']:,} tokens: each takes "
-        f"{room['blocks_per_sequence']:,} of {room['kv_blocks_per_pod']:,} KV blocks, "
-        f"ratio {room['ratio']:.2f}"
+        f"maximum concurrency {room['sequences']:,} {plural('sequence', sequences)} of "
+        f"{room['sequence_tokens']:,} tokens: each takes {room['blocks_per_sequence']:,} of "
+        f"{room['kv_blocks_per_pod']:,} KV blocks, ratio {room['ratio']:.2f}"
     )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.core.text import aligned, wrapped
-from sim.results.survivors import REFUSED, WORTH_SAYING, share
+from sim.core.text import aligned, share, wrapped
+from sim.results.survivors import REFUSED, WORTH_SAYING
 from sim.sweep.search_result import in_words
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ MEANINGS: Final = {
     TOO_FEW: f"more {REFUSED} than it leaves room for: 5 % for p95 and a mean, 1 % for p99",
 }
 NULL: Final = "null"
+PLAIN: Final = ("variant", "status", "larger_helps", "value", "misses", "unit", "crossing")
+"""Facts of an answer that are as they are in JSON."""
 
 
 def render(answers: "Sequence[Answer]") -> str:
@@ -36,16 +38,10 @@ def as_document(answers: "Sequence[Answer]") -> dict[str, Any]:
         "targets": [str(target) for target in answers[0].targets],
         "answers": [
             {
-                "variant": answer.variant,
-                "status": answer.status,
-                "larger_helps": answer.larger_helps,
-                "value": answer.value,
-                "misses": answer.misses,
-                "unit": answer.unit,
-                "crossing": answer.crossing,
-                "answer": told(answer),
+                **{name: getattr(answer, name) for name in PLAIN},
+                "answer": sentence(answer),
                 "reason": answer.reason,
-                "trials": [_plain(trial) for trial in answer.trials],
+                "trials": [_trial_document(trial) for trial in answer.trials],
                 "contradictions": [list(pair) for pair in answer.contradictions],
                 "skipped": [{"value": value, "reason": why} for value, why in answer.skipped],
             }
@@ -54,7 +50,7 @@ def as_document(answers: "Sequence[Answer]") -> dict[str, Any]:
     }
 
 
-def told(answer: "Answer") -> str:
+def sentence(answer: "Answer") -> str:
     """The answer in one sentence."""
     name = answer.path.rpartition(".")[2]
     first, last = answer.trials[0], answer.trials[-1]
@@ -129,19 +125,19 @@ def _block(answer: "Answer") -> list[str]:
             f"beware: {pair} the figure went the other way; there may be more than "
             "one place where the target begins to be met"
         )
-    return [*lines, f"Answer: {told(answer)}"]
+    return [*lines, f"Answer: {sentence(answer)}"]
 
 
 def _both(answer: "Answer") -> str:
     ends = (answer.trials[0], answer.trials[-1])
     return " and ".join(
-        f"{', '.join(_told(each) for each in trial.judged)} at {_value(answer, trial.value)}"
+        f"{', '.join(_with_share(each) for each in trial.judged)} at {_value(answer, trial.value)}"
         for trial in ends
     )
 
 
-def _told(judged: "Judged") -> str:
-    """A figure, and whether it is one of few."""
+def _with_share(judged: "Judged") -> str:
+    """A figure, and the share that it leaves out."""
     few = f" ({share(judged.left_out)} {REFUSED})" if judged.left_out > WORTH_SAYING else ""
     return _figure(judged) + few
 
@@ -155,8 +151,8 @@ def _figure(judged: "Judged") -> str:
     return f"{mean:,.4g} ± {(high - low) / 2.0:,.2g}"
 
 
-def _plain(trial: "Trial") -> dict[str, Any]:
-    def known(value: float | None) -> float | None:
+def _trial_document(trial: "Trial") -> dict[str, Any]:
+    def finite(value: float | None) -> float | None:
         return value if value is not None and isfinite(value) else None
 
     return {
@@ -167,9 +163,9 @@ def _plain(trial: "Trial") -> dict[str, Any]:
         "figures": [
             {
                 "target": str(each.target),
-                "mean": known(each.interval.mean),
-                "low": known(each.interval.low),
-                "high": known(each.interval.high),
+                "mean": finite(each.interval.mean),
+                "low": finite(each.interval.low),
+                "high": finite(each.interval.high),
                 "censored": each.interval.mean is not None and not isfinite(each.interval.mean),
                 "left_out": each.left_out,
                 "verdict": each.verdict,

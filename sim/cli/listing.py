@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sim.cli.kept import scenario_place
-from sim.core.text import GAP, aligned
+from sim.core.text import GAP, aligned, ranges, size
 from sim.results.stored import scenario_name
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ MOST_VARIANTS_SHOWN: Final = 3
 
 
 @dataclass(frozen=True)
-class Shelf:
+class RunGroup:
     """The stored runs of a scenario that lie together.
 
     ``name`` is what a RUN argument may be, ``started`` when the last of them was.
@@ -36,19 +36,19 @@ class Shelf:
     size_bytes: int
 
 
-def shelves(runs: "Iterable[StoredRun]", root: Path) -> list[Shelf]:
+def run_groups(runs: "Iterable[StoredRun]", root: Path) -> list[RunGroup]:
     """Runs by the folder of their scenario, the one that was started last at the end."""
     together: dict[tuple[Path, str, str], list[StoredRun]] = {}
     for run in runs:
         key = (scenario_place(run), run.scenario, run.scenario_hash)
         together.setdefault(key, []).append(run)
-    found = [_shelf(place, kin, root) for (place, _, _), kin in together.items()]
-    return sorted(found, key=lambda shelf: (shelf.started, shelf.name))
+    found = [_group(place, each, root) for (place, _, _), each in together.items()]
+    return sorted(found, key=lambda group: (group.started, group.name))
 
 
-def _shelf(place: Path, runs: "Sequence[StoredRun]", root: Path) -> Shelf:
+def _group(place: Path, runs: "Sequence[StoredRun]", root: Path) -> RunGroup:
     newest = max(runs, key=lambda run: run.started)
-    return Shelf(
+    return RunGroup(
         name=str(place.relative_to(root) if place.is_relative_to(root) else place),
         scenario=newest.scenario,
         scenario_hash=newest.scenario_hash,
@@ -64,7 +64,7 @@ def _shelf(place: Path, runs: "Sequence[StoredRun]", root: Path) -> Shelf:
     )
 
 
-def listed(found: Sequence[Shelf]) -> str:
+def as_text(found: Sequence[RunGroup]) -> str:
     """A table of them: what to call each, and what it is."""
     moved = any(
         Path(each.name).name != scenario_name(each.scenario, each.scenario_hash) for each in found
@@ -78,27 +78,27 @@ def listed(found: Sequence[Shelf]) -> str:
     return "\n".join(lines)
 
 
-def _line(shelf: Shelf, moved: bool) -> tuple[str, ...]:
-    whole = scenario_name(shelf.scenario, shelf.scenario_hash)
-    variants = [variant for variant in shelf.variants if variant]
+def _line(group: RunGroup, moved: bool) -> tuple[str, ...]:
+    whole = scenario_name(group.scenario, group.scenario_hash)
+    variants = [variant for variant in group.variants if variant]
     few = len(variants) <= MOST_VARIANTS_SHOWN
     return (
-        shelf.name,
+        group.name,
         *((whole,) if moved else ()),
         (", ".join(variants) if few else f"{len(variants)} variants") or "-",
-        spans(shelf.seeds),
-        shelf.started[:19].replace("T", " ") or "-",
-        size(shelf.size_bytes),
-        " ".join(filter(None, (shelf.podsim, shelf.podsim_commit))) or "-",
+        ranges(group.seeds),
+        group.started[:19].replace("T", " ") or "-",
+        size(group.size_bytes),
+        " ".join(filter(None, (group.podsim, group.podsim_commit))) or "-",
     )
 
 
-def as_json(found: Iterable[Shelf]) -> list[dict[str, Any]]:
+def as_json(found: Iterable[RunGroup]) -> list[dict[str, Any]]:
     """The same for programs."""
     return [asdict(each) for each in found]
 
 
-def making(runs: "Sequence[StoredRun]") -> list[str]:
+def provenance_lines(runs: "Sequence[StoredRun]") -> list[str]:
     """How these runs were made, once for all that were made alike."""
     alike: dict[tuple[tuple[str, str], ...], list[StoredRun]] = {}
     for run in runs:
@@ -130,24 +130,3 @@ def _made(run: "StoredRun") -> Iterator[tuple[str, str]]:
     ]
     yield "with", ", ".join(versions)
     yield "scenario hash", run.scenario_hash
-
-
-def spans(numbers: Sequence[int]) -> str:
-    """Ascending numbers, three or more in a row by their two ends: ``1-20, 25``."""
-    rows: list[list[int]] = []
-    for number in numbers:
-        if rows and number == rows[-1][-1] + 1:
-            rows[-1].append(number)
-        else:
-            rows.append([number])
-    return ", ".join(
-        f"{row[0]}-{row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows
-    )
-
-
-def size(number: int) -> str:
-    """A number of bytes for people."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= factor:
-            return f"{number / factor:,.1f} {unit}"
-    return f"{number} B"

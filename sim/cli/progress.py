@@ -38,7 +38,7 @@ def figures(report: "Progress", elapsed_s: float) -> str:
 
 
 def _is_watched() -> bool:
-    """Whether there is a terminal to draw on; stderr may be closed by whoever started us."""
+    """Whether there is a terminal to draw on; stderr may be closed."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -63,7 +63,7 @@ def watched(items: Collection[Item], what: str) -> Iterator[Item]:
 
 @contextmanager
 def busy(text: str) -> Iterator[None]:
-    """Says while stderr is a terminal that something is under way, for how long nobody knows."""
+    """Show that something of unknown length is under way, while stderr is a terminal."""
     if not _is_watched():
         yield
         return
@@ -112,14 +112,14 @@ def progress_lines(every_s: float = LINE_EVERY_S) -> Callable[["Progress"], None
     began_s = time.perf_counter()
     last_s = 0.0
 
-    def tell(report: "Progress") -> None:
+    def write(report: "Progress") -> None:
         nonlocal last_s
         elapsed_s = time.perf_counter() - began_s
         if elapsed_s - last_s >= every_s:
             last_s = elapsed_s
             click.echo(figures(report, elapsed_s), err=True)
 
-    return tell
+    return write
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a stored run is told of its making: the time of day, the command, the commits."""
+"""Provenance of a stored run: the time of day, the command, the commits."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ def provenance(file: Path) -> Mapping[str, str]:
     ``commit`` is that of the file, ``podsim_commit`` that of podsim where it
     runs from a checkout; both are marked when there are changes.
     """
-    told = {
+    facts = {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": _command(),
         "file": str(file),
@@ -33,7 +33,7 @@ def provenance(file: Path) -> Mapping[str, str]:
         "commit": _commit(file.parent),
         "podsim_commit": _podsim_commit(),
     }
-    return {name: text for name, text in told.items() if text}
+    return {name: text for name, text in facts.items() if text}
 
 
 def _command() -> str:
@@ -54,7 +54,7 @@ def _commit(directory: Path) -> str:
     # A hook's variables name another repository; locks would disturb who works in this one.
     others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        told = subprocess.run(
+        described = subprocess.run(
             command,
             env={**others, "GIT_OPTIONAL_LOCKS": "0"},
             stdin=subprocess.DEVNULL,
@@ -64,4 +64,4 @@ def _commit(directory: Path) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return told.stdout.decode("utf-8", "replace").strip()
+    return described.stdout.decode("utf-8", "replace").strip()

@@ -1,91 +1,95 @@
 """What ``podsim sweep`` prints: a line for each point and variant, its means over the seeds."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sim.core.text import aligned, wrapped
-from sim.results.shown import Row, percent, wait
-from sim.results.survivors import LATE, LATE_MEANS, WORTH_SAYING, left_out, share
+from sim.core.stats import t_interval
+from sim.core.text import UNKNOWN, aligned, mean_and_interval, plural, share, wrapped
+from sim.results.report_rows import ReportRow, row, wait
+from sim.results.survivors import LATE, LATE_MEANS, WORTH_SAYING, is_late, left_out
+from sim.sweep.runs import Measured
+from sim.sweep.table import figures
 
 if TYPE_CHECKING:
     from sim.core.stats import Interval
     from sim.sweep.sweep import Sweep
 
 MAX_LINES: Final = 120
-UNKNOWN: Final = "–"
 COLUMNS: Final = (
-    wait("TTFT p50", "ttft_s.p50", 2),
-    wait("TTFT p95", "ttft_s.p95", 2),
-    Row("output, tok/s", "output_tokens_per_s"),
-    percent("cache hit", "prompt_cache_hit_ratio"),
-    percent("in SLO", "slo_attainment"),
-    Row("goodput, req/s", "goodput_requests_per_s", 2),
-    percent("errors", "error_ratio"),
+    wait("ttft_s.p50"),
+    wait("ttft_s.p95"),
+    row("output_tokens_per_s"),
+    row("prompt_cache_hit_ratio", "cache hit, %"),
+    row("slo_attainment", "in SLO, %"),
+    row("goodput_requests_per_s", "goodput, req/s"),
+    row("error_ratio"),
 )
+
+
+class _Point(NamedTuple):
+    """A point and variant: the values that were set, and the figures over the seeds."""
+
+    values: tuple[str, ...]
+    variant: str
+    figures: "dict[str, Interval]"
+    late: frozenset[str]
+    """Figures that some seed does not know since requests were still on their way."""
 
 
 def render(sweep: "Sweep", place: Path) -> str:
     """The summary for a reader; everything else is in the table at ``place``."""
     plan = sweep.plan
     count = len(plan.design.points)
-    lines = [
-        f"{plan.name}: {count} point{'s' * (count > 1)}, {len(plan.runs)} runs, seeds "
-        f"{', '.join(map(str, plan.seeds))}.",
-        *(
-            wrapped(f"Set over the file: {', '.join(plan.design.settings)}")
-            * bool(plan.design.settings)
-        ),
-        *(["Mean over the seeds ± half-width of the 95 % t interval."] * (len(plan.seeds) > 1)),
-        "",
-    ]
-    shown = list(_figures(sweep))
-    late = _late(sweep)
+    points = list(_points(sweep))
     columns = [
-        row
-        for row in COLUMNS
-        if row.news_if_unknown or any(figures[row.key].n for _, _, figures in shown)
+        column
+        for column in COLUMNS
+        if column.news_if_unknown or any(each.figures[column.key].n for each in points)
     ]
-    header = [*_short(plan.design.paths), "variant", *(row.label for row in columns)]
+    named = plan.variants != ("",)
+    header = [*_short(plan.design.paths), *["variant"] * named, *(each.label for each in columns)]
     body = [
         [
-            *(*values, variant),
+            *(*each.values, *[each.variant] * named),
             *(
                 LATE
-                if (values, variant, row.key) in late
-                else _cell(figures[row.key], row, len(plan.seeds))
-                for row in columns
+                if column.key in each.late
+                else _cell(each.figures[column.key], column, len(plan.seeds))
+                for column in columns
             ),
         ]
-        for values, variant, figures in shown[:MAX_LINES]
+        for each in points[:MAX_LINES]
     ]
-    if plan.variants == ("",):
-        header.remove("variant")
-        body = [
-            [*row[: len(plan.design.paths)], *row[len(plan.design.paths) + 1 :]] for row in body
-        ]
-    lines += aligned([header, *body], numbers=range(len(header) - len(columns), len(header)))
-    if len(shown) > MAX_LINES:
-        lines.append(f"... and {len(shown) - MAX_LINES} more lines")
-    if any(LATE in row for row in body):
+    lines = [
+        f"{plan.name}: {count} {plural('point', count)}, {len(plan.runs)} runs, seeds "
+        f"{', '.join(map(str, plan.seeds))}."
+    ]
+    if plan.design.settings:
+        lines += wrapped(f"Set over the file: {', '.join(plan.design.settings)}")
+    if len(plan.seeds) > 1:
+        lines.append("Mean over the seeds ± half-width of the 95 % t interval.")
+    lines += ["", *aligned([header, *body], range(len(header) - len(columns), len(header)))]
+    if len(points) > MAX_LINES:
+        lines.append(f"... and {len(points) - MAX_LINES} more lines")
+    if any(LATE in cells for cells in body):
         lines += wrapped(f"{LATE}: {LATE_MEANS}")
-    if any(UNKNOWN in row for row in body):
+    if any(UNKNOWN in cells for cells in body):
         failed = ", or some runs have failed" if sweep.failed else ""
         lines.append(f"{UNKNOWN} nothing to be measured under some seeds{failed}")
-    lines += ["", *_unserved(sweep), *_warned(sweep), f"Table: {place}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *_unserved(sweep), *_warned(sweep), f"Table: {place}"])
 
 
 def failures(sweep: "Sweep") -> list[str]:
     """A line for each run that has no result."""
     lines = []
     for point, task, failed in sweep.failed:
-        who = " ".join(
-            filter(None, (task.variant and f"variant {task.variant}", f"seed {task.seed}"))
-        )
+        variant = f"variant {task.variant} " if task.variant else ""
         tries = "once" if failed.tries == 1 else f"{failed.tries} times"
         lines.append(
-            f"failed: {sweep.plan.design.named(point)}, {who}: {failed.reason} (tried {tries})"
+            f"failed: {sweep.plan.design.named(point)}, {variant}seed {task.seed}: "
+            f"{failed.reason} (tried {tries})"
         )
     if lines:
         lines.append(
@@ -97,8 +101,6 @@ def failures(sweep: "Sweep") -> list[str]:
 
 def as_document(sweep: "Sweep", place: Path) -> dict[str, Any]:
     """The summary for machines: means and 95 % t intervals of every figure, by point, variant."""
-    from dataclasses import asdict
-
     plan = sweep.plan
     return {
         "scenario": plan.name,
@@ -107,11 +109,11 @@ def as_document(sweep: "Sweep", place: Path) -> dict[str, Any]:
         "seeds": list(plan.seeds),
         "points": [
             {
-                "settings": dict(zip(plan.design.paths, values)),
-                "variant": variant,
-                "figures": {key: asdict(interval) for key, interval in figures.items()},
+                "settings": dict(zip(plan.design.paths, each.values)),
+                "variant": each.variant,
+                "figures": {key: asdict(interval) for key, interval in each.figures.items()},
             }
-            for values, variant, figures in _figures(sweep, everything=True)
+            for each in _points(sweep, everything=True)
         ],
         "failed": [
             {
@@ -126,49 +128,32 @@ def as_document(sweep: "Sweep", place: Path) -> dict[str, Any]:
     }
 
 
-def _figures(
-    sweep: "Sweep", everything: bool = False
-) -> Iterator[tuple[tuple[str, ...], str, dict[str, "Interval"]]]:
-    """For each point and variant its values, name, and figures over the seeds."""
-    from sim.core.stats import t_interval
-    from sim.sweep.runs import Measured
-    from sim.sweep.table import figures
-
+def _points(sweep: "Sweep", everything: bool = False) -> Iterator[_Point]:
+    """Each point and variant, with every figure or those of the ``COLUMNS``."""
     together: dict[tuple[int, str], list[Measured | None]] = {}
     for (point, task), outcome in zip(sweep.plan.runs, sweep.outcomes):
         runs = together.setdefault((point, task.variant), [])
         runs.append(outcome if isinstance(outcome, Measured) else None)
-    keys = None if everything else [row.key for row in COLUMNS]
+    keys = [column.key for column in COLUMNS]
     for (point, variant), runs in together.items():
         intervals = {
             key: t_interval([float(value) for value in found if value is not None])
-            for key, found in figures(runs, keys).items()
+            for key, found in figures(runs, None if everything else keys).items()
         }
-        yield sweep.plan.design.points[point], variant, intervals
+        late = frozenset(
+            key
+            for key in keys
+            for run in runs
+            if run and run.figures.get(key) is None and is_late(key, run.figures)
+        )
+        yield _Point(sweep.plan.design.points[point], variant, intervals, late)
 
 
-def _late(sweep: "Sweep") -> set[tuple[tuple[str, ...], str, str]]:
-    """The values, variant and figure of cells that some seed does not know for lateness."""
-    from sim.results.survivors import is_late
-    from sim.sweep.runs import Measured
-
-    return {
-        (sweep.plan.design.points[point], task.variant, row.key)
-        for (point, task), run in zip(sweep.plan.runs, sweep.outcomes)
-        for row in COLUMNS
-        if isinstance(run, Measured)
-        if run.figures.get(row.key) is None and is_late(row.key, run.figures)
-    }
-
-
-def _cell(interval: "Interval", row: Row, seeds: int) -> str:
-    """A mean and the half-width of its interval; a dash where not every run knows the value."""
+def _cell(interval: "Interval", column: ReportRow, seeds: int) -> str:
+    """A mean and the half-width of its interval; a dash where not every run has the value."""
     if interval.mean is None or interval.n < seeds:
         return UNKNOWN
-    text = f"{interval.mean * row.scale:,.{row.decimals}f}"
-    if interval.low is None or interval.high is None:
-        return text
-    return f"{text} ± {(interval.high - interval.low) / 2.0 * row.scale:,.{row.decimals}f}"
+    return mean_and_interval(interval.mean, interval.low, interval.high, column.number)
 
 
 def _short(paths: Sequence[str]) -> list[str]:
@@ -177,34 +162,31 @@ def _short(paths: Sequence[str]) -> list[str]:
     for path in paths:
         names = path.split(".")
         ends = [".".join(names[start:]) for start in range(len(names) - 1, -1, -1)]
-        others = [other for other in paths if other != path]
+        others = [f".{other}" for other in paths if other != path]
         shortened.append(
-            next(
-                end for end in ends if not any(f".{other}".endswith(f".{end}") for other in others)
-            )
+            next(end for end in ends if not any(other.endswith(f".{end}") for other in others))
         )
     return shortened
 
 
+def _measured(sweep: "Sweep") -> list[Measured]:
+    return [run for run in sweep.outcomes if isinstance(run, Measured)]
+
+
 def _unserved(sweep: "Sweep") -> list[str]:
     """Where TTFT and speeds are of some of the requests only."""
-    from sim.sweep.runs import Measured
-
-    runs = [run.figures for run in sweep.outcomes if isinstance(run, Measured)]
-    shares = [left_out("e2e_s.p95", [run]) for run in runs]
+    shares = [left_out("e2e_s.p95", [run.figures]) for run in _measured(sweep)]
     few = [each for each in shares if each > WORTH_SAYING]
     if not few:
         return []
     return wrapped(
-        f"TTFT is of those served: in {len(few)} of {len(runs)} runs {share(min(few))} to "
+        f"TTFT is of those served: in {len(few)} of {len(shares)} runs {share(min(few))} to "
         f"{share(max(few))} of the requests were refused, broke off or gave up"
     )
 
 
 def _warned(sweep: "Sweep") -> list[str]:
-    from sim.sweep.runs import Measured
-
-    count = sum(bool(run.warnings) for run in sweep.outcomes if isinstance(run, Measured))
+    count = sum(bool(run.warnings) for run in _measured(sweep))
     if not count:
         return []
     return [f"{count} of {len(sweep.outcomes)} runs have warnings: column warnings of the table"]

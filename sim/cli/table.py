@@ -3,24 +3,30 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sim.core.stats import PERCENTILE_METHOD
-from sim.core.text import side_by_side, wrapped
+from sim.core.text import UNKNOWN, few, seed_list, side_by_side, wrapped
 from sim.results.metrics import flatten
-from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS, UNKNOWN, Row, shown
-from sim.results.survivors import LATE_MEANS, is_late
-from sim.results.wording import (
+from sim.results.report_rows import (
+    PARTLY_UNKNOWN,
+    PARTLY_UNKNOWN_MEANS,
+    ReportRow,
     alike_warnings,
     input_facts,
-    listed,
+    report_rows,
     seeds_in_words,
     window_in_words,
 )
+from sim.results.survivors import LATE_MEANS, is_late
 
 if TYPE_CHECKING:
+    from sim.cli.kept import KeptRuns
     from sim.comparison.sides import MetricVerdict
-    from sim.results.result import RunResult
+    from sim.execution.runner import Runs
+
+    AnyRuns: TypeAlias = Runs | KeptRuns
+    """Just simulated or from the disk; rows of tables are not read."""
 
 LEAST_SEEDS: Final = 2
 """Fewer say nothing about chance."""
@@ -28,50 +34,7 @@ MOST_NAMED: Final = 6
 """Metrics named of each verdict."""
 
 
-class Scenario(Protocol):
-    """What the table says of the scenario."""
-
-    @property
-    def name(self) -> str:
-        """How it is called."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """What it is for; may be empty."""
-        ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Those of its file."""
-        ...
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        """What was set over its file, as ``path=value``."""
-        ...
-
-
-class Runs(Protocol):
-    """What a table is made of, just simulated or from the disk; rows of tables are not read."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """What was simulated."""
-        ...
-
-    @property
-    def runs(self) -> "tuple[RunResult, ...]":
-        """What came out, variants in file order."""
-        ...
-
-    @property
-    def comparison(self) -> dict[str, Any]:
-        """Its figures over the seeds, as ``sim.results.comparison`` has them."""
-        ...
-
-
-def render(runs: Runs, folder: Path | None) -> str:
+def render(runs: "AnyRuns", folder: Path | None) -> str:
     """The whole answer to a reader: what was measured, the table, what to beware of.
 
     ``folder`` is where the results lie, None when nothing was written.
@@ -82,7 +45,7 @@ def render(runs: Runs, folder: Path | None) -> str:
         ran.setdefault(run.variant, []).append(run.seed)
     variants = list(ran)
     seeds = sorted({seed for under in ran.values() for seed in under})
-    rows = shown(comparison)
+    rows = report_rows(comparison)
     columns = [
         [variant or runs.scenario.name]
         + [
@@ -99,7 +62,7 @@ def render(runs: Runs, folder: Path | None) -> str:
     if late:
         lines += wrapped(f"{UNKNOWN} {'; '.join(dict.fromkeys(late))}: {LATE_MEANS}")
     lines += [
-        f"{variant} ran under {listed(sorted(under))} only"
+        f"{variant} ran under {seed_list(sorted(under))} only"
         for variant, under in ran.items()
         if len(under) < len(seeds)
     ]
@@ -109,7 +72,7 @@ def render(runs: Runs, folder: Path | None) -> str:
     return "\n".join(lines).rstrip("\n")
 
 
-def as_document(runs: Runs) -> str:
+def as_document(runs: "AnyRuns") -> str:
     """The JSON document for machines; unknown figures are null, keys are sorted."""
     document: dict[str, Any] = {
         "scenario": runs.scenario.name,
@@ -128,7 +91,7 @@ def as_document(runs: Runs) -> str:
     return json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
 
 
-def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[str]:
+def _heading(runs: "AnyRuns", variants: Sequence[str], seeds: Sequence[int]) -> list[str]:
     """Which scenario, which window, which seeds."""
     description = " ".join(runs.scenario.description.split())
     title = f"{runs.scenario.name}: {description}" if description else runs.scenario.name
@@ -148,13 +111,15 @@ def _heading(runs: Runs, variants: Sequence[str], seeds: Sequence[int]) -> list[
     ]
 
 
-def _is_late(runs: Runs, key: str) -> bool:
+def _is_late(runs: "AnyRuns", key: str) -> bool:
     """Whether some run does not know a figure since requests were still on their way."""
     summaries = (dict(flatten(run.summary)) for run in runs.runs)
     return any(each.get(key, 0.0) is None and is_late(key, each) for each in summaries)
 
 
-def _answers(runs: Runs, ran: Mapping[str, Sequence[int]], rows: Sequence[Row]) -> Iterator[str]:
+def _answers(
+    runs: "AnyRuns", ran: Mapping[str, Sequence[int]], rows: Sequence[ReportRow]
+) -> Iterator[str]:
     """What the seeds say of each variant beside the first one, in the primary metrics.
 
     ``ran`` are the seeds of each variant, ``rows`` those of the table.
@@ -165,39 +130,37 @@ def _answers(runs: Runs, ran: Mapping[str, Sequence[int]], rows: Sequence[Row]) 
         return
     from sim.comparison.paired import compare
     from sim.comparison.sides import result_side
-    from sim.comparison.wording import few
 
-    called = {row.key: row.label.strip().rpartition(", ")[0] for row in rows}
+    labels = {row.key: row.label.strip().rpartition(", ")[0] for row in rows}
     first, *rest = [
         result_side(name, runs.scenario.name, [run for run in runs.runs if run.variant == name])
         for name in (base, *others)
     ]
     for other in rest:
         found = compare(first, other, across=True)
-        said = [
-            f"{word}: {few([_changed(each, called) for each in judged], MOST_NAMED)}"
-            for word, judged in (
+        verdicts = [
+            f"{words}: {few([_change(each, labels) for each in judged], MOST_NAMED)}"
+            for words, judged in (
                 ("better", found.named("better")),
                 ("worse", found.named("worse")),
                 ("not settled by these seeds", found.named("inconclusive")),
             )
             if judged
         ]
-        yield from wrapped(
-            f"{other.label} against {first.label}: {'; '.join(said) or 'no difference'}"
-        )
+        verdict = "; ".join(verdicts) or "no difference"
+        yield from wrapped(f"{other.label} against {first.label}: {verdict}")
 
 
-def _changed(judged: "MetricVerdict", called: Mapping[str, str]) -> str:
-    """A figure as the table calls it, if it is there, and how much it changes."""
+def _change(judged: "MetricVerdict", labels: Mapping[str, str]) -> str:
+    """A figure under its label in the table, if it is there, and how much it changes."""
     from sim.comparison.wording import change
 
-    return f"{called.get(judged.key) or judged.key} {change(judged)}".rstrip()
+    return f"{labels.get(judged.key) or judged.key} {change(judged)}".rstrip()
 
 
-def _notes(runs: Runs) -> list[str]:
+def _notes(runs: "AnyRuns") -> list[str]:
     """Warnings of the file and of the runs, then facts about the input; alike ones only once."""
-    said = [f"warning: {warning}" for warning in runs.scenario.warnings]
-    said += [f"warning: {who}: {warning}" for who, warning in alike_warnings(runs.runs)]
-    said += [f"workload {workload}: {facts}" for workload, facts in input_facts(runs.runs)]
-    return [line for text in said for line in wrapped(text)]
+    notes = [f"warning: {warning}" for warning in runs.scenario.warnings]
+    notes += [f"warning: {run}: {warning}" for run, warning in alike_warnings(runs.runs)]
+    notes += [f"workload {workload}: {facts}" for workload, facts in input_facts(runs.runs)]
+    return [line for note in notes for line in wrapped(note)]

@@ -15,8 +15,9 @@ from sim.comparison.observed import Observed, Unknown
 from sim.comparison.pairing import named_seeds
 from sim.comparison.sides import MetricVerdict, Verdict
 from sim.core.stats import t_quantile, t_tail
-from sim.results.metric import Metric
-from sim.results.survivors import REFUSED, WORTH_SAYING, share
+from sim.core.text import share
+from sim.results.metrics import Metric
+from sim.results.survivors import REFUSED, WORTH_SAYING
 
 MOST_SEEDS: Final = 100
 """More seeds than this are advice that nobody can follow."""

@@ -32,9 +32,10 @@ from sim.comparison.judging import Question, answered, holm_levels, settled
 from sim.comparison.observed import missing_from, observed
 from sim.comparison.pairing import Pair, called, paired
 from sim.comparison.sides import Comparison, MetricVerdict, Side
+from sim.core.text import share
 from sim.results.comparison import NOT_COMPARED, figure_keys
 from sim.results.metrics import metric
-from sim.results.survivors import REFUSED, WORTH_SAYING, left_out, share
+from sim.results.survivors import REFUSED, WORTH_SAYING, left_out
 
 
 class Remarks:

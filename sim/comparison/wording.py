@@ -7,6 +7,7 @@ from sim.comparison.exact import Cell, ExactComparison, ExactRun
 from sim.comparison.judging import ONE_SEED, ROUNDING, TWO_ALIKE
 from sim.comparison.pairing import called
 from sim.comparison.sides import Comparison, MetricVerdict, Verdict
+from sim.core.text import few, plural
 
 SHOWN: Final[dict[Verdict, str]] = {"incomparable": "not comparable"}
 """Verdicts that a reader sees under another name."""
@@ -18,9 +19,6 @@ QUIET: Final = ("identical", "same", "inconclusive")
 """Verdicts of which there is nothing to say where a metric decides nothing."""
 
 COLUMNS: Final = ("base", "new", "change", "interval", "margin", "seeds", "verdict")
-
-MOST_FIGURES: Final = 3
-"""How many figures are named in one sentence."""
 
 PAIRED_METHOD: Final = (
     "Differences new - base, seed by seed, of times and rates ratios new / base (geometric means), "
@@ -68,7 +66,7 @@ def sentence(judged: MetricVerdict) -> str:
     parts = [f"{who}{judged.key} is {told(judged.verdict)}: {values}"]
     if judged.change is not None:
         parts.append(f"{change(judged)} {interval(judged)}".rstrip())
-    parts.append(f"{judged.n} seed{'s' if judged.n != 1 else ''}")
+    parts.append(f"{judged.n} {plural('seed', judged.n)}")
     return ", ".join(parts) + (f" ({remark(judged)})" if remark(judged) else "")
 
 
@@ -160,12 +158,6 @@ def remarks(judged: Iterable[MetricVerdict]) -> list[str]:
     return [f"{few(list(keys))}: {reason}" for reason, keys in found.items()]
 
 
-def few(names: Sequence[str], most: int = MOST_FIGURES) -> str:
-    """The first of several names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
 def headline(comparison: Comparison) -> str:
     """One line for a whole scenario: its verdict and what that rests on."""
     verdict = comparison.verdict
@@ -181,7 +173,7 @@ def headline(comparison: Comparison) -> str:
     parts = [f"primary metrics: {', '.join(counted)}"] if counted else []
     if comparison.unpaired:
         count = len(comparison.unpaired)
-        parts.append(f"{count} variant{'s' if count > 1 else ''} not comparable")
+        parts.append(f"{count} {plural('variant', count)} not comparable")
     if comparison.pairs:
         parts.append(f"{comparison.identical} of {_runs(comparison.pairs)} identical")
     return f"{told(verdict)}: {'; '.join(parts)}"
@@ -230,7 +222,7 @@ def _exactly(value: Any) -> str:
 
 
 def _runs(count: int) -> str:
-    return f"{count} pair{'s' if count != 1 else ''} of runs"
+    return f"{count} {plural('pair', count)} of runs"
 
 
 def _scale(judged: MetricVerdict) -> float:

@@ -30,7 +30,7 @@ def sentence_list(names: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def few(names: Sequence[str], most: int) -> str:
+def few(names: Sequence[str], most: int = 3) -> str:
     """The first of several names, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -8,10 +8,11 @@ from typing import Any, Final
 from sim.comparison.paired import compare
 from sim.comparison.sides import MetricVerdict, Side, stored_side
 from sim.comparison.wording import change, interval, margin, remark, told
+from sim.core.text import sentence_list
 from sim.plots.style import looks
-from sim.report.study import Study, listed
+from sim.report.study import Study
 from sim.results.metrics import metric
-from sim.results.shown import Row
+from sim.results.report_rows import ReportRow
 
 LEAST_SEEDS: Final = 2
 """Fewer shared seeds say nothing about chance."""
@@ -116,7 +117,7 @@ def _any(study: Study, key: str) -> bool:
     return any(figure["mean"] for figure in study.comparison[key].values())
 
 
-def name_of(row: Row) -> tuple[str, str]:
+def name_of(row: ReportRow) -> tuple[str, str]:
     """What a row is about, with the workload that it is of, and its unit."""
     label, _, unit = row.label.strip().rpartition(", ")
     if not label:
@@ -127,7 +128,7 @@ def name_of(row: Row) -> tuple[str, str]:
     return label, unit
 
 
-def _standings(study: Study, row: Row) -> tuple[Standing, ...]:
+def _standings(study: Study, row: ReportRow) -> tuple[Standing, ...]:
     figures = study.comparison[row.key]
     known = [name for name in study.variants if study.value(row.key, name) is not None]
     ends = [max(figures[name]["mean"], figures[name]["high"] or 0.0) for name in known]
@@ -150,14 +151,14 @@ def _standings(study: Study, row: Row) -> tuple[Standing, ...]:
     )
 
 
-def _finding(study: Study, row: Row) -> str:
+def _finding(study: Study, row: ReportRow) -> str:
     """A sentence on who stands where, and whether the seeds bear it out."""
     title, unit = name_of(row)
     title = f"{title[0].upper()}{title[1:]}"
     values = {name: study.value(row.key, name) for name in study.variants}
     missing = [study.called(name) for name, value in values.items() if value is None]
     if missing:
-        return f"{title} is not known of {listed(missing)}"
+        return f"{title} is not known of {sentence_list(missing)}"
     up = metric(row.key).better == "up"
     ordered = sorted(study.variants, key=lambda name: values[name] or 0.0, reverse=up)
     best, worst = (
@@ -201,7 +202,7 @@ def verdicts(study: Study) -> Iterator[Table]:
 
 
 def _primary(
-    columns: Sequence[Mapping[str, MetricVerdict]], rows: Sequence[Row]
+    columns: Sequence[Mapping[str, MetricVerdict]], rows: Sequence[ReportRow]
 ) -> Iterator[TableRow]:
     """The primary metrics, those of a workload or a pool below its heading."""
     heading = ""

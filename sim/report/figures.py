@@ -8,11 +8,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from sim.core.text import sentence_list
 from sim.plots.catalogue import MOST_PANELS, Kind, telling, window_of
 from sim.plots.frames import Span, within
 from sim.plots.style import as_bytes
-from sim.report.study import Fact, Study, listed
-from sim.results.shown import REASONS
+from sim.report.study import Fact, Study
+from sim.results.report_rows import REASONS
 from sim.results.stored import StoredRun
 
 WIDTH_IN: Final = 3.6
@@ -106,7 +107,7 @@ def of_spills(study: Study) -> str:
     return (
         f"The share of placements that spilled away from their home is {shares}"
         + (f"; the reason is {most} most often" if any(times.values()) else "")
-        + (f" (the policy of {listed(homeless)} knows no home)" if homeless else "")
+        + (f" (the policy of {sentence_list(homeless)} knows no home)" if homeless else "")
         + "."
     )
 
@@ -141,7 +142,7 @@ def of_pools(study: Study, run: StoredRun) -> Iterator[str]:
     """How many swaps there were in each pool, what they cost, and who was resident."""
     for pool, found in _summary(study, run).get("pool", {}).items():
         swaps = found["swaps"]["total"]
-        resident = listed(
+        resident = sentence_list(
             f"{member} {_share(its['ready_ratio'])}" for member, its in found["members"].items()
         )
         yield (
@@ -208,7 +209,9 @@ def _by_variant(study: Study, key: str, unit: str, variants: Sequence[str] | Non
     if len(study.variants) == 1 or not texts:
         return next(iter(texts.values()), "unknown")
     if len(names) <= FEW:
-        return listed(f"{texts.get(name, 'unknown')} ({study.called(name)})" for name in names)
+        return sentence_list(
+            f"{texts.get(name, 'unknown')} ({study.called(name)})" for name in names
+        )
     if len(set(texts.values())) == 1 and len(texts) == len(names):
         return f"{texts[names[0]]} with every variant"
     low, high = (pick(texts, key=lambda name: values[name] or 0.0) for pick in (min, max))

@@ -14,9 +14,15 @@ from sim.report.figures import figures
 from sim.report.scenario import changes, resolved_yaml, setup
 from sim.report.study import Fact, Study, studies
 from sim.results.metrics import metric
-from sim.results.shown import PARTLY_UNKNOWN, PARTLY_UNKNOWN_MEANS
+from sim.results.report_rows import (
+    PARTLY_UNKNOWN,
+    PARTLY_UNKNOWN_MEANS,
+    alike_warnings,
+    input_facts,
+    seeds_in_words,
+    window_in_words,
+)
 from sim.results.stored import StoredRun
-from sim.results.wording import alike_warnings, input_facts, seeds_in_words, window_in_words
 
 COLUMNS: Final = 5
 """Variants beside each other in one table of figures; more would not fit on paper."""

@@ -8,10 +8,11 @@ from ruamel.yaml import YAML
 
 from sim.core.errors import ScenarioError
 from sim.core.recorder import RunFacts
+from sim.core.text import counted, seed_list
 from sim.execution.repetition import recipe
 from sim.report.study import Fact, Study
+from sim.results.report_rows import window_in_words
 from sim.results.stored import StoredRun
-from sim.results.wording import listed, window_in_words
 from sim.scenario.hashing import without_defaults
 from sim.scenario.walk import in_words
 
@@ -71,18 +72,18 @@ def _runs(study: Study) -> str:
     seeds = study.seeds
     if len(set(seeds.values())) == 1:
         many = f"{len(seeds)} variants, each under " if len(seeds) > 1 else ""
-        return f"{many}{listed(seeds[study.variants[0]])}"
-    return "; ".join(f"{study.called(name)} under {listed(own)}" for name, own in seeds.items())
+        return f"{many}{seed_list(seeds[study.variants[0]])}"
+    return "; ".join(f"{study.called(name)} under {seed_list(own)}" for name, own in seeds.items())
 
 
 def _scenario(scenario: Mapping[str, Any], facts: RunFacts) -> Iterator[Fact]:
     """The setup of one variant."""
     for name, backend in scenario["backends"].items():
         engine = _engine(scenario["engines"][backend["engine"]])
-        pods = f"{_counted(backend['replicas'], 'replica')} of {backend['engine']}"
+        pods = f"{counted(backend['replicas'], 'replica')} of {backend['engine']}"
         yield f"Backend {name}", f"{pods} ({engine})"
         yield f"Placement on {name}", backend["policy"]["kind"]
-    yield "Fleet", f"{_counted(len(facts.pods), 'pod')} on {_counted(facts.gpus, 'GPU')}"
+    yield "Fleet", f"{counted(len(facts.pods), 'pod')} on {counted(facts.gpus, 'GPU')}"
     for name, pool in scenario["pools"].items():
         yield f"Pool {name}", f"{', '.join(pool['members'])} take turns ({pool['kind']})"
     for name, workload in scenario["workloads"].items():
@@ -105,10 +106,6 @@ def _engine(engine: Mapping[str, Any]) -> str:
     cards = engine.get("tensorParallel") or 1
     parts = (engine["kind"], model, f"{cards} × {gpu}" if gpu and cards > 1 else gpu)
     return ", ".join(str(part) for part in parts if part)
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def changes(study: Study) -> Iterator[tuple[str, list[Fact]]]:

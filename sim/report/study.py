@@ -8,8 +8,8 @@ from typing import Any
 from sim.core.errors import UserError
 from sim.plots.catalogue import Material
 from sim.results.comparison import compare_variants
+from sim.results.report_rows import ReportRow, report_rows
 from sim.results.result import RunResult
-from sim.results.shown import Row, shown
 from sim.results.stored import StoredRun
 
 Fact = tuple[str, str]
@@ -66,9 +66,9 @@ class Study:
         return compare_variants(self.results)
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ReportRow]:
         """The rows of the terminal's table."""
-        return shown(self.comparison)
+        return report_rows(self.comparison)
 
     def value(self, key: str, variant: str) -> float | None:
         """The mean of a metric; None where not all runs of the variant know it."""
@@ -122,9 +122,3 @@ def _study(runs: Sequence[StoredRun]) -> Study:
     for run in runs:
         run.read()  # raises where tables are not those of the digest
     return Study(tuple(runs), tuple(run.outline() for run in runs))
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names as a sentence has them: "a", "a and b", "a, b and c"."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last

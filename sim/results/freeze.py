@@ -4,11 +4,11 @@ import numpy as np
 
 from sim.core.recorder import Recorder, RunFacts
 from sim.results.digest import digest
-from sim.results.notices import notices
 from sim.results.requests import RequestColumns
 from sim.results.result import RunResult
 from sim.results.summary import summarise
 from sim.results.tables import recorded
+from sim.results.warnings import run_warnings
 
 
 def freeze(recorder: Recorder, facts: RunFacts) -> RunResult:
@@ -22,6 +22,6 @@ def freeze(recorder: Recorder, facts: RunFacts) -> RunResult:
         facts=facts,
         tables=tables,
         summary=summary,
-        warnings=(*notices(facts, tables, columns, summary, prompts), *recorder.remarks),
+        warnings=(*run_warnings(facts, tables, columns, summary, prompts), *recorder.remarks),
         digest=digest(tables),
     )

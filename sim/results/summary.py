@@ -13,7 +13,7 @@ from sim.core.stats import Floats, Sample
 from sim.results import arrow
 from sim.results.arrow import Mask, Table
 from sim.results.figures import MeasuredWindow, count, ratio, spread
-from sim.results.metric import DISTRIBUTIONS
+from sim.results.metrics import DISTRIBUTIONS
 from sim.results.pools import of_pools
 from sim.results.requests import RequestColumns, latencies
 from sim.results.served import of_answers, of_rules, of_workloads

@@ -83,11 +83,6 @@ def left_out(key: str, runs: Iterable[Figures]) -> float:
     return sum(found) / len(found) if found else 0.0
 
 
-def share(value: float) -> str:
-    """As a reader sees it."""
-    return f"{100.0 * value:.1f} %"
-
-
 def _sum(figures: Figures, prefix: str) -> float:
     return sum(value or 0.0 for key, value in figures.items() if key.startswith(prefix))
 

@@ -14,7 +14,8 @@ from typing import Final
 from sim.comparison.pairing import named_seeds
 from sim.core.errors import InvariantError, ScenarioError, UserError, WorkerError
 from sim.core.stats import Interval
-from sim.results.survivors import REFUSED, WORTH_SAYING, Figures, left_out, share
+from sim.core.text import share
+from sim.results.survivors import REFUSED, WORTH_SAYING, Figures, left_out
 from sim.scenario.load import ScenarioSet
 from sim.sweep.bisection import Edge, contradictions, edge
 from sim.sweep.design import Design, varied

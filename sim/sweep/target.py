@@ -9,8 +9,7 @@ from typing import Final, Literal, TypeAlias
 from sim.core.errors import UserError
 from sim.core.stats import Interval, t_interval
 from sim.core.suggest import suggestion
-from sim.results.metric import Metric
-from sim.results.metrics import METRICS, metric
+from sim.results.metrics import METRICS, Metric, metric
 from sim.results.survivors import behind
 from sim.scenario.schema import Scenario
 from sim.sweep import quantities

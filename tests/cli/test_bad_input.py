@@ -61,7 +61,7 @@ SESSIONS = {
     "C74 negative length": json.dumps(SESSION | {"tool_tokens": -1}),
     "C74 a session twice": "\n".join([json.dumps(SESSION | {"id": "a"})] * 2),
     "C74 not JSON": "{",
-    "C75 nothing": "",
+    "C75 no line": "",
     "C75 no session of two requests": json.dumps(SESSION | {"requests": [CALL]}),
 }
 
@@ -127,17 +127,15 @@ def test_right_traces_are_run(traced, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["run", "validate"])
-@pytest.mark.parametrize("text", TRACES.values(), ids=TRACES.keys())
-def test_a_bad_trace_is_refused_before_anything_is_run(traced, tmp_path, verb, text):
-    """A herd at time 0, an exception deep in the run, or the results of half the variants."""
-    check(traced(verb, rows=text), tmp_path, FILES, "rows.csv")
-
-
-@pytest.mark.parametrize("verb", ["run", "validate"])
-@pytest.mark.parametrize("text", SESSIONS.values(), ids=SESSIONS.keys())
-def test_bad_recordings_are_refused_before_anything_is_run(traced, tmp_path, verb, text):
-    """As with scripts, and ``validate`` would call a scenario right that cannot be run."""
-    check(traced(verb, sessions=text), tmp_path, FILES, "sessions.jsonl")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("rows", text) for text in TRACES] + [("sessions", text) for text in SESSIONS],
+)
+def test_a_bad_trace_is_refused_before_anything_is_run(traced, tmp_path, verb, name, text):
+    """A herd at time 0, an exception deep in the run, or the results of half the variants; and
+    ``validate`` would call a scenario right that cannot be run."""
+    source = {"rows": "rows.csv", "sessions": "sessions.jsonl"}[name]
+    check(traced(verb, **{name: (TRACES | SESSIONS)[text]}), tmp_path, FILES, source)
 
 
 @pytest.mark.parametrize("verb", ["run", "validate"])

@@ -1,6 +1,5 @@
 """`podsim import`: manifests in, a scenario out, and nothing lost or half-written on the way."""
 
-import errno
 import re
 from pathlib import Path
 
@@ -136,22 +135,3 @@ def test_what_the_scenario_is_warned_of_is_said_at_once(podsim, tmp_path: Path):
     told = podsim("validate", "fleet.yaml").stdout
     (warning,) = [line for line in told.splitlines() if line.startswith("warning: fleet.yaml")]
     assert warning in result.stderr.splitlines()
-
-
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(
-    podsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """The scenario that was there would be gone, or half of the new one stand in its place."""
-
-    def full(self: Path, content: bytes) -> int:
-        with self.open("wb") as target:
-            target.write(content[:10])
-        raise OSError(errno.ENOSPC, "No space left on device", str(self))
-
-    before = (tmp_path / "tiny.yaml").read_bytes()
-    monkeypatch.setattr(Path, "write_bytes", full)
-    result = podsim("import", LOAD_AWARE, "-o", "tiny.yaml", "--force")
-    assert result.exit_code == 2
-    assert "No space left on device" in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
-    assert (tmp_path / "tiny.yaml").read_bytes() == before

@@ -28,13 +28,6 @@ def test_an_existing_file_is_kept_unless_forced(podsim, tmp_path):
     assert mine.read_bytes() != before
 
 
-def test_a_folder_that_is_not_there_is_a_users_mistake(podsim):
-    """It would be reported as a bug of podsim."""
-    result = podsim("init", "missing/quickstart.yaml")
-    assert result.exit_code == 2
-    assert result.stderr == "error: missing/quickstart.yaml: No such file or directory\n"
-
-
 def test_other_shipped_scenarios_are_written_by_name(podsim, tmp_path):
     """A wheel brought no scenario but the quickstart, so the README's were not there to run."""
     names = podsim("init", "--list").stdout.split()

@@ -108,30 +108,17 @@ def test_podsims_own_commit_is_told_only_where_it_runs_from_a_checkout(
             assert ("podsim_commit" in provenance(ROOT / "x.yaml")) == told
 
 
-def as_git(folder: Path, program: str) -> None:
-    (folder / "git").write_text(program)
-    (folder / "git").chmod(0o755)
+SLOW = f"#!/bin/sh\necho slow\nexec {shutil.which('sleep')} 600\n"
 
 
-@pytest.mark.parametrize("program", ["", "#!/bin/sh\nexit 3\n", "no program"])
+@pytest.mark.parametrize("program", ["", "#!/bin/sh\nexit 3\n", "no program", SLOW])
 def test_no_git_costs_the_commit_only(
     podsim, tmp_path, monkeypatch: pytest.MonkeyPatch, program: str
 ):
-    """Without git nothing would run."""
+    """Without git nothing would run; on a slow disk every run would wait for a note."""
     if program:
-        as_git(tmp_path, program)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    told = provenance(Path("tiny.yaml"))
-    assert "commit" not in told
-    assert told["started"].endswith("+00:00")
-
-
-def test_a_slow_git_costs_the_commit_and_little_time(
-    podsim, tmp_path, monkeypatch: pytest.MonkeyPatch
-):
-    """On a slow disk every run would wait for a note."""
-    slow = f"#!/bin/sh\necho slow\nexec {shutil.which('sleep')} 600\n"
-    as_git(tmp_path, slow)
+        (tmp_path / "git").write_text(program)
+        (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sim.cli.provenance.PATIENCE_S", 0.2)
     began_s = time.monotonic()

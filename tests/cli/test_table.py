@@ -16,7 +16,7 @@ from sim.results import arrow
 from sim.results.result import RunResult
 from sim.results.tables import DECLARED, Tables
 from sim.scenario.load import ScenarioSet, ScenarioWarning
-from tests.results.builders import Book, facts, pooled_facts, pooled_run
+from tests.results.builders import Book, pooled_facts, pooled_run
 
 SUMMARY = {
     "requests_completed": 1234,
@@ -147,22 +147,6 @@ def test_five_variants_fit_100_columns_and_more_go_into_a_further_block(variants
     assert [word for word in text.split() if word in names] == names
 
 
-def test_objectives_are_shown_when_the_scenario_has_some():
-    """A scenario with an SLO would not say whether it was met."""
-    assert "within the SLO" not in table(result("ring"))
-    text = table(result("ring", slo_attainment=0.951, goodput_requests_per_s=3.456))
-    assert row(text, "within the SLO, %") == "95.1"
-    assert row(text, "goodput, requests/s") == "3.46"
-
-
-def test_cancelled_requests_are_shown_when_a_variant_has_any():
-    """Clients that gave up would be seen nowhere, or every table have a row of zeros."""
-    quiet = result("ring", requests_cancelled=0)
-    assert "requests cancelled" not in table(quiet)
-    text = table(quiet, result("table", requests_cancelled=1519))
-    assert row(text, "requests cancelled") == "0 1,519"
-
-
 def test_a_warning_that_several_seeds_share_is_printed_once():
     """Thirty-five runs would bury the table under the same sentence."""
     text = table(
@@ -246,10 +230,16 @@ def test_workloads_rules_pools_and_answers_stand_below_the_rest():
 
 
 def test_a_row_that_no_run_knows_is_left_out():
-    """Scenarios without homes or swaps would have rows of dashes, which say nothing."""
+    """Scenarios without homes or swaps would have rows of dashes, which say nothing; clients that
+    gave up, or an SLO, would be seen nowhere."""
+    full = result("table", requests_cancelled=1519, slo_attainment=0.951, goodput_requests_per_s=3)
+    text = table(result("ring", requests_cancelled=0, slo_attainment=1.0), full)
+    assert row(text, "requests cancelled") == "0 1,519"
+    assert row(text, "within the SLO, %") == "100.0 95.1"
+    assert row(text, "goodput, requests/s") == "– 3.00"
     text = table(result("ring", 1, **NO_HOME), result("table", 1, **NO_HOME))
-    assert "spilled placements" not in text
-    assert "migrated placements" not in text
+    for label in ("spilled placements", "migrated placements", "cancelled", "SLO", "pool", "rule"):
+        assert label not in text
     idle = table(Book().freeze(pooled_facts()))
     assert row(idle, "  swaps completed") == "0"
     assert "swap to a" not in idle
@@ -266,11 +256,3 @@ def test_a_wait_that_no_run_knows_is_news():
     text = table(book.freeze(pooled_facts()))
     assert row(text, "  attempts held") == "1"
     assert row(text, "  hold p95, s") == "–"
-
-
-def test_runs_with_one_workload_and_no_pool_have_no_further_rows():
-    """Every table would end in rows that repeat those above."""
-    book = Book()
-    book.answered(1.0, 0.5)
-    one = table(book.freeze(facts(workload_counts={"chat": {}}, rules={"all": ("qwen",)})))
-    assert "requests outside window" in one.splitlines()[-1]

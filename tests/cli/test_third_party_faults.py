@@ -60,7 +60,6 @@ def answers(kind, answer, **more):
 
 
 answers("minus", lambda now_s: Place(-1, "placed"))
-answers("ninety", lambda now_s: Place(99, "placed"))
 answers("real", lambda now_s: Place(1.0, "placed"))
 answers("boolean", lambda now_s: Place(True, "placed"))
 answers("numpy", lambda now_s: Place(np.int64(1), "placed", None, np.int32(5)))
@@ -69,13 +68,10 @@ answers("bond", lambda now_s: Place(0, "spill", "bond"))
 answers("cold", lambda now_s: Place(0, "spill", "cold"), reasons=frozenset({"cold"}))
 answers("half", lambda now_s: Place(0, "placed", None, 1.5))
 answers("now", lambda now_s: Hold(now_s))
-answers("past", lambda now_s: Hold(now_s - 5))
 answers("nan", lambda now_s: Hold(float("nan")))
-answers("never", lambda now_s: Hold(float("inf")))
 answers("nano", lambda now_s: Hold(now_s + 1e-9))
 answers("hour", lambda now_s: Hold(now_s + 3600.0))
 answers("nothing", lambda now_s: None)
-answers("pair", lambda now_s: (0, "placed"))
 answers("fine", lambda now_s: Reject(200, "fine"))
 answers("word", lambda now_s: Reject("429", "full"))
 
@@ -88,10 +84,6 @@ def writes(request, pods, now_s):
     pods.in_flight[0] = 0
 
 
-def sorts(request, pods, now_s):
-    pods.waiting.sort()
-
-
 def replaces(request, pods, now_s):
     pods.in_flight = [0] * 8
 
@@ -101,12 +93,9 @@ policy("in_init", __init__=lambda self, spec, context: fails())
 policy("in_observe", observe=fails)
 policy("helper", lambda request, pods, now_s: least_loaded(pods.in_flight, []))
 policy("writes", writes)
-policy("sorts", sorts)
 policy("replaces", replaces)
 policy("no_observe", without=["observe"])
-policy("no_choose", without=["choose"])
 policy("no_home", without=["has_home"])
-policy("no_ticks", without=["tick_interval_s"])
 policy("short")
 short.choose = lambda self, request, pods: Place(0, "placed")
 policy("ticks", tick_interval_s=0.0, observes=frozenset({Tick}))
@@ -122,10 +111,6 @@ policy("dice", lambda request, pods, now_s: Place(random.randrange(2), "placed")
 
 class PlainSpec(BaseModel):
     kind: Literal["plain"] = "plain"
-
-
-class NothingSpec:
-    pass
 
 
 class DefaultSpec(Model):
@@ -146,8 +131,15 @@ def bare(spec):
     return family(spec)(type("Wayward", (LeastLoaded,), {"__module__": __name__}))
 
 
-plain, not_a_spec, default = bare(PlainSpec), bare(NothingSpec), bare(DefaultSpec)
+plain, default = bare(PlainSpec), bare(DefaultSpec)
 text, unkind = bare(TextSpec), bare(UnkindSpec)
+
+
+class Undecorated:
+    pass
+
+
+undecorated = Undecorated
 
 
 @family(base("uninitialised"))
@@ -194,9 +186,7 @@ workload("sends_past", lambda self: self.at(-1.0))
 workload("sends_nan", lambda self: self.at(float("nan")))
 workload("sleeps_past", lambda self: self.context.kernel.sleep_until(-1.0, Order.ARRIVAL))
 workload("minus_prompt", lambda self: self.send(prompt=-5))
-workload("minus_answer", lambda self: self.send(answer=-5))
 workload("nan_answer", lambda self: self.send(answer=float("nan")))
-workload("real_prompt", lambda self: self.send(prompt=100.5))
 workload("key_of_text", lambda self: self.send(key="alice"))
 workload("unfinished", lambda self: self.send(), over=lambda self, request: None)
 workload("no_agents", lambda self: self.send(), known=("finite",))
@@ -234,13 +224,13 @@ class HalfPool:
         pass
 """
 POLICIES = """
-    minus ninety real boolean numpy stiky bond cold half now past nan never nano hour nothing pair
-    fine word key_error in_init in_observe helper writes sorts replaces no_observe no_choose no_home
-    no_ticks short ticks dice hashes reason plain not_a_spec default text unkind
+    minus real boolean numpy stiky bond cold half now nan nano hour nothing fine word key_error
+    in_init in_observe helper writes replaces no_observe no_home short ticks dice hashes reason
+    plain default text unkind gone undecorated
 """
 WORKLOADS = """
-    sends sends_past sends_nan sleeps_past minus_prompt minus_answer nan_answer real_prompt
-    key_of_text unfinished no_agents starts_badly
+    sends sends_past sends_nan sleeps_past minus_prompt nan_answer key_of_text unfinished no_agents
+    starts_badly
 """
 ENGINES = "half_pod one_pod engine_fails"
 
@@ -264,11 +254,14 @@ def published(site: Path, package: str, entry_points: str) -> None:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where packages are installed; the package ``ways`` is, with every faulty family."""
     site = tmp_path / "site"
-    policies = f"{group('policies', POLICIES)}uninitialised = wayward:Uninitialised\n"
+    policies = (
+        f"{group('policies', POLICIES)}uninitialised = wayward:Uninitialised\ntorn = torn:Policy\n"
+    )
     pools = "[podsim.pools]\nhalf-pool = wayward:HalfPool\n"
     groups = (policies, group("workloads", WORKLOADS), group("engines", ENGINES), pools)
     published(site, "ways", "\n".join(groups))
     (site / "wayward.py").write_text(WAYWARD)
+    (site / "torn.py").write_text("import a_library_that_is_not_there\n")
     monkeypatch.syspath_prepend(str(site))
     return site
 
@@ -301,38 +294,14 @@ WHOLE = "pod must be a whole number from 0 to 1"
     ("kind", "answered"),
     [
         ("minus", f"Place(-1, 'placed'): {WHOLE}"),
-        ("ninety", f"Place(99, 'placed'): {WHOLE}"),
         ("real", f"Place(1.0, 'placed'): {WHOLE}"),
         ("boolean", f"Place(True, 'placed'): {WHOLE}"),
-        (
-            "stiky",
-            "Place(0, 'stiky'): outcome must be one of home, migrated, new, placed, spill, sticky, "
-            "unkeyed",
-        ),
-        (
-            "bond",
-            "Place(0, 'spill', 'bond'): reason must be None or one of bound, kv_full, not_ready, "
-            "waiting, or of those in a set `reasons` of its class",
-        ),
-        (
-            "half",
-            "Place(0, 'placed', None, 1.5): predicted_cached_tokens must be None or a whole "
-            "number from 0",
-        ),
-        (
-            "now",
-            "Hold(0.452248): until_s must be later than now, 0.452248: it would be asked again "
-            "for ever",
-        ),
-        (
-            "past",
-            "Hold(-4.547752): until_s must be later than now, 0.452248: it would be asked again "
-            "for ever",
-        ),
+        ("stiky", "outcome must be one of home, migrated, new, placed, spill, sticky, unkeyed"),
+        ("bond", "waiting, or of those in a set `reasons` of its class"),
+        ("half", "predicted_cached_tokens must be None or a whole number from 0"),
+        ("now", "until_s must be later than now, 0.452248: it would be asked again for ever"),
         ("nan", "Hold(nan): until_s must be a number of seconds"),
-        ("never", "Hold(inf): until_s must be a number of seconds"),
         ("nothing", "None: must be a Place, a Hold or a Reject"),
-        ("pair", "(0, 'placed'): must be a Place, a Hold or a Reject"),
         ("fine", "Reject(200, 'fine'): http_status must be that of an error, from 400 to 599"),
         ("word", "Reject('429', 'full'): http_status must be that of an error, from 400 to 599"),
     ],
@@ -343,7 +312,9 @@ def test_an_answer_that_cannot_be_meant_is_told_with_request_and_time(
     """Place(-1) was taken for the last pod, an unknown outcome for one of podsim's; a hold until
     now hung for ever, and the rest was told as a bug in podsim, with a traceback."""
     who = f"error: ways: policy '{kind}' (wayward.Wayward): seed 7, 0.452248 s, request 0"
-    assert run(policy(kind)) == (2, f"{who}: answered {answered}")
+    code, told = run(policy(kind))
+    assert (code, told.startswith(f"{who}: answered ")) == (2, True)
+    assert told.endswith(answered)
 
 
 @pytest.mark.parametrize(
@@ -380,29 +351,10 @@ def test_a_pod_that_is_not_ready_is_not_chosen(run: Run) -> None:
         ("key_error", "request 0: KeyError: 'home' (wayward.py, in fails)"),
         ("in_init", "0 s: KeyError: 'home' (wayward.py, in fails)"),
         ("in_observe", "request 0: KeyError: 'home' (wayward.py, in fails)"),
-        (
-            "helper",
-            "request 0: ValueError: min() arg is an empty sequence (ties.py, in least_loaded, "
-            "called from wayward.py, in <lambda>)",
-        ),
-        (
-            "uninitialised",
-            "request 0: AttributeError: 'Uninitialised' object has no attribute '_break_tie' "
-            "(load.py, in choose)",
-        ),
-        (
-            "writes",
-            f"request 0: {READ_ONLY} (signals.py, in _refuse, called from wayward.py, in writes)",
-        ),
-        (
-            "sorts",
-            f"request 0: {READ_ONLY} (signals.py, in _refuse, called from wayward.py, in sorts)",
-        ),
-        (
-            "replaces",
-            f"request 0: {READ_ONLY} (signals.py, in __setattr__, called from wayward.py, in "
-            "replaces)",
-        ),
+        ("helper", "(ties.py, in least_loaded, called from wayward.py, in <lambda>)"),
+        ("uninitialised", "object has no attribute '_break_tie' (load.py, in choose)"),
+        ("writes", f"{READ_ONLY} (signals.py, in _refuse, called from wayward.py, in writes)"),
+        ("replaces", "(signals.py, in __setattr__, called from wayward.py, in replaces)"),
     ],
 )
 def test_what_fails_in_a_policy_is_told_with_its_line(run: Run, kind: str, failed: str) -> None:
@@ -419,34 +371,14 @@ def test_what_fails_in_a_policy_is_told_with_its_line(run: Run, kind: str, faile
     ("kind", "said"),
     [
         ("no-observe", "Wayward has no method observe(fact): see sim.router.views.Policy"),
-        (
-            "no-choose",
-            "Wayward has no method choose(request, pods, now_s): see sim.router.views.Policy",
-        ),
-        (
-            "short",
-            "Wayward cannot be called as choose(request, pods, now_s): see sim.router.views.Policy",
-        ),
+        ("short", "Wayward cannot be called as choose(request, pods, now_s): see sim.router"),
         ("plain", "the spec PlainSpec of Wayward is no subclass of sim.core.fields.Model"),
-        (
-            "not-a-spec",
-            "the spec NothingSpec of Wayward is no subclass of sim.core.fields.Model",
-        ),
-        (
-            "default",
-            "the spec DefaultSpec of Wayward: the default of penalty_tokens must be a whole number "
-            "of tokens such as 75k, from 1 to 1000G; got -5",
-        ),
-        (
-            "text",
-            "the spec TextSpec of Wayward: the default of penalty_tokens must be 10000, as it is "
-            "read; got '10k'",
-        ),
-        (
-            "unkind",
-            "the spec UnkindSpec of Wayward needs the field kind: Literal['unkind'], as the entry "
-            "point is called",
-        ),
+        ("default", "DefaultSpec of Wayward: the default of penalty_tokens must be a whole number"),
+        ("text", "TextSpec of Wayward: the default of penalty_tokens must be 10000, as it is"),
+        ("unkind", "UnkindSpec of Wayward needs the field kind: Literal['unkind']"),
+        ("torn", "cannot import torn:Policy: ModuleNotFoundError: No module named 'a_library_that"),
+        ("gone", "cannot import wayward:gone: AttributeError: module 'wayward' has no attribute"),
+        ("undecorated", "wayward:undecorated is not decorated with @sim.core.registry.family"),
     ],
 )
 def test_what_a_policy_lacks_is_missed_when_the_scenario_is_read(
@@ -455,14 +387,19 @@ def test_what_a_policy_lacks_is_missed_when_the_scenario_is_read(
     """A method that was not there failed in the middle of a run, a spec in podsim's own code."""
     result = podsim("validate", "tiny.yaml", "--set", variant(kind))
     where = f"error: ways: entry point '{kind}' in podsim.policies"
-    assert (result.exit_code, result.stderr) == (2, f"{where}: {said}\n")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(where) and said in result.stderr
+
+
+def test_a_broken_family_stops_nobody_who_does_not_use_it(run: Run) -> None:
+    """One broken package in the environment would make every run fail."""
+    assert run(policy("least-loaded")) == (0, "")
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
         ("no-home", "has no attribute has_home: see sim.router.views.Policy"),
-        ("no-ticks", "has no attribute tick_interval_s: see sim.router.views.Policy"),
         ("ticks", "tick_interval_s must be None or a number of seconds from 0.01; got 0.0"),
     ],
 )
@@ -494,7 +431,7 @@ def test_workers_tell_the_same(run: Run) -> None:
 def test_a_spec_that_no_worker_can_be_sent_is_told(run: Run) -> None:
     """A spec that is made inside a function cannot be pickled: it came as a bug of podsim."""
     options = ("--jobs", 2, "--variant", "mine")
-    code, told = run(policy("ninety"), "variants.mine={ringSalt: other}", options=options)
+    code, told = run(policy("real"), "variants.mine={ringSalt: other}", options=options)
     assert code == 2
     assert told.startswith("error: a run cannot be sent to a worker process: Can't pickle")
     assert told.endswith("--jobs 1 makes it here")
@@ -504,49 +441,19 @@ def workload(kind: str) -> str:
     return f"workloads.traffic={{kind: {kind}}}"
 
 
-PAST = "the clock would go back"
+IN_SEND = "(ingress.py, in _whole, called from wayward.py, in send)"
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("sends-past", f"seed 7, 0 s: {PAST}: something is due at -1.0 s, and it is 0.0 s"),
-        ("sends-nan", f"seed 7, 0 s: {PAST}: something is due at nan s, and it is 0.0 s"),
-        (
-            "sleeps-past",
-            f"seed 7, 0 s: {PAST}: from 0.0 s, to sleep until -1.0 s (kernel.py, in sleep_until, "
-            "called from wayward.py, in <lambda>)",
-        ),
-        (
-            "minus-prompt",
-            "the tokens of a prompt must be a whole number from 1; got -5 (ingress.py, in _whole, "
-            "called from wayward.py, in send)",
-        ),
-        (
-            "minus-answer",
-            "the output_tokens of a request must be a whole number from 1; got -5 (ingress.py, in "
-            "_whole, called from wayward.py, in send)",
-        ),
-        (
-            "nan-answer",
-            "the output_tokens of a request must be a whole number from 1; got nan (ingress.py, in "
-            "_whole, called from wayward.py, in send)",
-        ),
-        (
-            "real-prompt",
-            "the tokens of a prompt must be a whole number from 1; got 100.5 (ingress.py, "
-            "in _whole, called from wayward.py, in send)",
-        ),
-        (
-            "key-of-text",
-            "the session_key of a request must be a whole number from 0 to 18446744073709551615; "
-            "got 'alice' (ingress.py, in _whole, called from wayward.py, in send)",
-        ),
-        (
-            "unfinished",
-            "nothing is left to happen: workload traffic has not called finished, and 0 requests "
-            "are not answered",
-        ),
+        ("sends-past", "the clock would go back: something is due at -1.0 s, and it is 0.0 s"),
+        ("sends-nan", "the clock would go back: something is due at nan s, and it is 0.0 s"),
+        ("sleeps-past", "(kernel.py, in sleep_until, called from wayward.py, in <lambda>)"),
+        ("minus-prompt", f"a prompt must be a whole number from 1; got -5 {IN_SEND}"),
+        ("nan-answer", f"a request must be a whole number from 1; got nan {IN_SEND}"),
+        ("key-of-text", f"from 0 to 18446744073709551615; got 'alice' {IN_SEND}"),
+        ("unfinished", "traffic has not called finished, and 0 requests are not answered"),
         ("starts-badly", "seed 7, 0 s: KeyError: 'home' (wayward.py, in fails)"),
     ],
 )
@@ -568,23 +475,13 @@ def test_a_workload_may_count_in_integers_of_numpy(run: Run) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (
-            workload("no-agents"),
-            "ways: entry point 'no-agents' in podsim.workloads: the spec Spec of Load has no "
-            "agents_total, which that of a workload needs",
-        ),
-        (
-            "engines.small.kind=half-pod",
-            "ways: engine 'half-pod' (wayward.Engine): seed 7, 0 s: a pod of its replica has no "
-            "idle, cancel, given_tokens, published, totals, watch, report, when_idle, stop: see "
-            "sim.core.ports.PodPort",
-        ),
+        (workload("no-agents"), "the spec Spec of Load has no agents_total, which that of a"),
+        ("engines.small.kind=half-pod", "a pod of its replica has no idle, cancel, given_tokens"),
         ("engines.small.kind=one-pod", "replica must return a list of pods; got <wayward.Half"),
         ("engines.small.kind=engine-fails", "seed 7, 0 s: KeyError: 'home' (wayward.py, in fails)"),
         (
             "pools.desk={kind: half-pool, members: {pods: {load: 1s}}}",
-            "ways: entry point 'half-pool' in podsim.pools: HalfPool has no method "
-            "join(activation): see sim.core.ports.PoolPort",
+            "HalfPool has no method join(activation): see sim.core.ports.PoolPort",
         ),
     ],
 )

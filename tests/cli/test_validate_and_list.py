@@ -169,14 +169,6 @@ def test_validate_derives_the_kv_cache_from_gpu_and_model(podsim):
             "7 sequences of 65,536 tokens: each takes 4,096 of 31,597 KV blocks, ratio 7.71",
         ),
         (
-            "kvBlocks: 23086, maxModelLen: 131072",
-            "2 sequences of 131,072 tokens: each takes 8,192 of 23,086 KV blocks, ratio 2.82",
-        ),
-        (
-            "kvBlocks: 18932, maxModelLen: 131072",
-            "2 sequences of 131,072 tokens: each takes 8,192 of 18,932 KV blocks, ratio 2.31",
-        ),
-        (
             "kvBlocks: 100, stateBlocks: 2, maxModelLen: 17",
             "25 sequences of 17 tokens: each takes 4 of 100 KV blocks, ratio 25.00",
         ),
@@ -187,7 +179,7 @@ def test_validate_derives_the_kv_cache_from_gpu_and_model(podsim):
     ],
 )
 def test_validate_says_how_many_longest_sequences_a_pod_holds(podsim, engine, line):
-    """C34: 505,563, 369,384 and 302,921 tokens of KV, and 193 blocks of 1,568; tokens mixed with
+    """C34: 505,563 tokens of KV, and 193 blocks of 1,568; tokens mixed with
     blocks, or blocks rounded down, would promise more."""
     set_engine = f"engines.small={{stepTime: {{a: 10}}, {engine}}}"
     text = " ".join(podsim("validate", "tiny.yaml", "--set", set_engine).stdout.split())
@@ -215,22 +207,6 @@ def test_validate_prints_the_schema_of_what_is_installed(podsim):
     assert found["properties"]["engines"]["description"]
     result = podsim("validate", "tiny.yaml", "--schema")
     assert (result.exit_code, result.stdout) == (2, "")
-
-
-def test_validate_lists_every_fault_and_runs_nothing(podsim, tmp_path):
-    """Faults would come one per attempt, or as a traceback."""
-    scenario = tmp_path / "tiny.yaml"
-    text = scenario.read_text(encoding="utf-8")
-    text = text.replace("replicas: 2", "replicas: 0").replace("rate: 4", "rate: .nan")
-    scenario.write_text(text.replace("kvBlocks", "kvBlock"), encoding="utf-8")
-    result = podsim("validate", "tiny.yaml")
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    lines = result.stderr.splitlines()
-    assert lines[-1] == f"{len(lines) - 1} faults; nothing was run"
-    assert all(line.startswith("tiny.yaml:") for line in lines[:-1])
-    for path in ("engines.small.kvBlock", "backends.pods.replicas", "workloads.traffic.arrivals"):
-        assert any(path in line for line in lines)
 
 
 def test_list_names_every_registered_family_with_its_purpose(podsim):

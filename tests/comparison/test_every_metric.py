@@ -6,8 +6,7 @@ from sim.comparison import rendering
 from sim.comparison.paired import compare
 from sim.comparison.report import Report
 from sim.results.comparison import NOT_COMPARED
-from sim.results.metric import Metric
-from sim.results.metrics import METRICS, metric
+from sim.results.metrics import METRICS, Metric, metric
 from tests.comparison.harness import base, each_seed, only, side
 
 SEEDS = 5

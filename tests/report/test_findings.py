@@ -12,8 +12,8 @@ from sim.core.recorder import RunFacts
 from sim.report import figures
 from sim.report.answers import answers, verdicts
 from sim.report.study import Study
+from sim.results.report_rows import ReportRow
 from sim.results.result import RunResult
-from sim.results.shown import Row, wait
 from sim.results.stored import StoredRun
 from tests.results.builders import Book, facts, pooled_run
 
@@ -124,10 +124,10 @@ def test_verdicts_say_of_whose_requests_they_are():
     """Four rows called "TTFT p95, s" stood below each other, and none said of which workload."""
     found = study({"a": {1: 1.0, 2: 2.0}, "b": {1: 2.0, 2: 4.0}})
     rows = [
-        wait("TTFT p50", "ttft_s.p50", 2),
-        *(Row("workload chat"), wait("  TTFT p95", "ttft_s.p95", 2)),
-        *(Row("rule of no primary metric"), Row("  preemptions", "preemptions")),
-        *(Row("pool card"), wait("  hold p95", "ttft_s.p95", 2)),
+        ReportRow("TTFT p50, s", "ttft_s.p50"),
+        *(ReportRow("workload chat"), ReportRow("  TTFT p95, s", "ttft_s.p95")),
+        *(ReportRow("rule of no primary metric"), ReportRow("  preemptions", "preemptions")),
+        *(ReportRow("pool card"), ReportRow("  hold p95, s", "ttft_s.p95")),
     ]
     vars(found)["rows"] = rows
     (table,) = verdicts(found)

@@ -12,7 +12,7 @@ from sim.plots.catalogue import Material, telling
 from sim.report.figures import WIDTH_IN
 from sim.report.page import report
 from sim.results.comparison import compare_variants
-from sim.results.shown import shown
+from sim.results.report_rows import report_rows
 from sim.results.stored import StoredRun
 from sim.scenario.load import load_text
 from tests.command import podsim
@@ -46,7 +46,7 @@ def test_it_shows_the_rows_of_the_terminal(shop: Stored, shop_page: str):
     variants = list(dict.fromkeys(run.variant for run in shop))
     expected = {
         row.label.strip(): [row.written(comparison[row.key][name], 3) for name in variants]
-        for row in shown(comparison)
+        for row in report_rows(comparison)
     }
     assert cells(shop_page, "figures") == expected
     assert "±" in expected["TTFT p95, s"][0]

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NoReturn
@@ -18,17 +17,8 @@ RSS_UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
 PODSIM: Final = (sys.executable, "-m", "sim.cli")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a finished process has used: seconds of CPU time, seconds, bytes."""
-
-    cpu_s: float
-    wall_s: float
-    peak_memory_bytes: int
-
-
 @click.command("bench", cls=Verb)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=options.PATH)
 @click.option(
     "--variant",
     metavar="NAME",
@@ -50,7 +40,7 @@ def command(file: Path, variant: str | None, seed: int, as_json: bool) -> None:
         if variant:
             arguments += ["--variant", variant]
         cost = _measured(arguments, Path(folder))
-        figures = {"variant": variant, "seed": seed, **_figures(cost, Path(folder))}
+        figures = {"variant": variant, "seed": seed, **_rates(cost, Path(folder))}
     click.echo(json.dumps(figures, indent=2) if as_json else _as_text(figures))
 
 
@@ -70,11 +60,11 @@ def _default_variant(file: Path) -> str:
     return chosen
 
 
-def _measured(arguments: list[str], folder: Path) -> Cost:
-    """Run podsim and wait for it; its failure becomes ours.
+def _measured(arguments: list[str], folder: Path) -> dict[str, float]:
+    """Run podsim, wait for it and return what it has used; its failure becomes ours.
 
-    What it says is kept in ``folder``: after Ctrl-C, which reaches both
-    processes, one of them is enough to say so.
+    Its output goes to files in ``folder``: after Ctrl-C, which reaches both
+    processes, only one of them prints that it was interrupted.
     """
     import time
 
@@ -82,8 +72,8 @@ def _measured(arguments: list[str], folder: Path) -> Cost:
 
     began_s = time.perf_counter()
     stdout, stderr = folder / "stdout", folder / "stderr"
-    with stdout.open("wb") as output, stderr.open("wb") as complaints:
-        child = subprocess.Popen([*PODSIM, *arguments], stdout=output, stderr=complaints)
+    with stdout.open("wb") as output, stderr.open("wb") as errors:
+        child = subprocess.Popen([*PODSIM, *arguments], stdout=output, stderr=errors)
         try:
             with busy("measuring a run in a fresh process"):
                 _, status, usage = os.wait4(child.pid, 0)
@@ -94,50 +84,48 @@ def _measured(arguments: list[str], folder: Path) -> Cost:
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         _fail(child.returncode, stderr.read_bytes())
-    return Cost(
-        cpu_s=usage.ru_utime + usage.ru_stime,
-        wall_s=time.perf_counter() - began_s,
-        peak_memory_bytes=usage.ru_maxrss * RSS_UNIT_BYTES,
-    )
+    return {
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "wall_s": time.perf_counter() - began_s,
+        "peak_memory_bytes": usage.ru_maxrss * RSS_UNIT_BYTES,
+    }
 
 
-def _fail(code: int, complaints: bytes) -> NoReturn:
-    """End as the child did, with its words."""
-    click.echo(complaints, nl=False, err=True)
+def _fail(code: int, errors: bytes) -> NoReturn:
+    """End as the child did, with its message."""
+    click.echo(errors, nl=False, err=True)
     raise click.exceptions.Exit(abs(code))
 
 
-def _figures(cost: Cost, folder: Path) -> dict[str, Any]:
+def _rates(cost: dict[str, float], folder: Path) -> dict[str, Any]:
     """Rates per second of CPU time, from the cost and the result that was stored."""
     from sim.results.store import read
 
     (place,) = folder.glob("*/*/seed-*")
     result = read(place)
-    requests = len(result.tables.requests)
-    return {
-        "requests": requests,
+    counts = {
+        "requests": len(result.tables.requests),
         "events": result.facts.events,
         "simulated_s": result.facts.end_s,
-        "cpu_s": cost.cpu_s,
-        "wall_s": cost.wall_s,
-        "requests_per_cpu_s": requests / cost.cpu_s,
-        "events_per_cpu_s": result.facts.events / cost.cpu_s,
-        "simulated_s_per_cpu_s": result.facts.end_s / cost.cpu_s,
-        "peak_memory_bytes": cost.peak_memory_bytes,
     }
+    rates = {f"{name}_per_cpu_s": number / cost["cpu_s"] for name, number in counts.items()}
+    memory = {"peak_memory_bytes": cost.pop("peak_memory_bytes")}
+    return counts | cost | rates | memory
 
 
 def _as_text(figures: dict[str, Any]) -> str:
     variant = f"variant {figures['variant']}, " if figures["variant"] else ""
-    return "\n".join(
-        (
-            f"{variant}seed {figures['seed']}: {figures['requests']:,} requests, "
-            f"{figures['events']:,} events, {figures['simulated_s']:,.0f} s simulated",
-            f"CPU time, s                      {figures['cpu_s']:>12,.2f}",
-            f"wall-clock time, s               {figures['wall_s']:>12,.2f}",
-            f"requests per CPU-second          {figures['requests_per_cpu_s']:>12,.0f}",
-            f"events per CPU-second            {figures['events_per_cpu_s']:>12,.0f}",
-            f"simulated seconds per CPU-second {figures['simulated_s_per_cpu_s']:>12,.0f}",
-            f"peak memory, MB                  {figures['peak_memory_bytes'] / 1e6:>12,.0f}",
-        )
-    )
+    lines = [
+        f"{variant}seed {figures['seed']}: {figures['requests']:,} requests, "
+        f"{figures['events']:,} events, {figures['simulated_s']:,.0f} s simulated"
+    ]
+    for label, value in (
+        ("CPU time, s", f"{figures['cpu_s']:,.2f}"),
+        ("wall-clock time, s", f"{figures['wall_s']:,.2f}"),
+        ("requests per CPU-second", f"{figures['requests_per_cpu_s']:,.0f}"),
+        ("events per CPU-second", f"{figures['events_per_cpu_s']:,.0f}"),
+        ("simulated seconds per CPU-second", f"{figures['simulated_s_per_cpu_s']:,.0f}"),
+        ("peak memory, MB", f"{figures['peak_memory_bytes'] / 1e6:,.0f}"),
+    ):
+        lines.append(f"{label:<32} {value:>12}")
+    return "\n".join(lines)

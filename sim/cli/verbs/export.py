@@ -10,6 +10,7 @@ import click
 from sim.cli import Verb, options
 from sim.cli.stored import named_runs, runs_begun
 from sim.core.errors import UserError
+from sim.core.text import counted
 
 if TYPE_CHECKING:
     from sim.export.prometheus import Scraped
@@ -154,7 +155,7 @@ def _prometheus(runs: Sequence["StoredRun"], path: Path, as_json: bool) -> list[
 
     found = [scraped(run.read(), run.manifest["scenario"]) for run in watched(runs, "runs")]
     write_file("the metrics", path, exposition(together(found)))
-    click.echo(f"metrics of {_counted(len(runs))}: {path}", err=True)
+    click.echo(f"metrics of {counted(len(runs), 'run')}: {path}", err=True)
     rows = [percentiles(each.families) for each in found]
     if not as_json:
         click.echo(render(list(zip(map(_title, found), rows, strict=True))))
@@ -187,7 +188,7 @@ def _csv(runs: Sequence["StoredRun"], folder: Path) -> str:
         for where in formulas(result.tables):
             note(f"note: spreadsheets may take texts for formulas: {where}")
     write_folder("the tables", folder, files)
-    click.echo(f"tables of {_counted(len(runs))}: {folder}", err=True)
+    click.echo(f"tables of {counted(len(runs), 'run')}: {folder}", err=True)
     return str(folder)
 
 
@@ -208,7 +209,3 @@ def _trace(run: "StoredRun", path: Path, arrivals: Any) -> dict[str, Any]:
         "arrivals": arrivals,
         "requests": written.requests,
     }
-
-
-def _counted(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs} runs"

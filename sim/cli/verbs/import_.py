@@ -7,15 +7,14 @@ import click
 from sim.cli import Verb, options
 from sim.core.errors import Fault, ScenarioError, UserError
 
-FILE = click.Path(path_type=Path)
 UNWRITTEN = "scenario"
 
 
 @click.command("import", cls=Verb)
-@click.argument("files", type=FILE, nargs=-1, required=True)
+@click.argument("files", type=options.PATH, nargs=-1, required=True)
 @click.option(
     *("-o", "--output"),
-    type=FILE,
+    type=options.PATH,
     callback=options.ends_in(".yaml", ".yml"),
     help="Write the scenario to this file; stdout when missing.",
 )
@@ -33,7 +32,7 @@ UNWRITTEN = "scenario"
 )
 @click.option(
     "--workload",
-    type=FILE,
+    type=options.PATH,
     metavar="FILE",
     help="A scenario file whose workloads (window, seeds, slo, events) are taken.",
 )
@@ -70,10 +69,10 @@ def command(
         from sim.results.unfinished import write_whole
 
         write_whole(output, imported.scenario.encode())
-    whole = _runs(imported.scenario, output)
+    is_complete = _is_complete(imported.scenario, output)
     if output is not None:
-        then = f"podsim run {output}" if whole else f"podsim validate {output}"
-        click.echo(f"Wrote {output}. {'Run' if whole else 'Complete'} it with: {then}")
+        then = "Run it with: podsim run" if is_complete else "Complete it with: podsim validate"
+        click.echo(f"Wrote {output}. {then} {output}")
 
 
 def _by_service(models: tuple[str, ...]) -> dict[str, str]:
@@ -103,8 +102,8 @@ def _read(files: tuple[Path, ...]) -> list[tuple[str, str]]:
     return found
 
 
-def _runs(scenario: str, output: Path | None) -> bool:
-    """Whether the scenario can be run as it is; if not, say what it lacks."""
+def _is_complete(scenario: str, output: Path | None) -> bool:
+    """Whether the scenario can be run as it is; if not, print its faults."""
     from sim.scenario.load import load_text
 
     source = UNWRITTEN if output is None else str(output)

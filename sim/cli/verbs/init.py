@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command("init", cls=Verb)
 @click.argument(
     "file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.FILE,
     callback=options.ends_in(".yaml", ".yml"),
     default="quickstart",
 )
@@ -97,8 +97,8 @@ def _check_name(name: str, module: str) -> None:
     from sim.core.registry import load
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > 60:
-        said = "must be small letters and digits in words joined by hyphens, such as prefix-score"
-        raise UserError(f"--policy {name}: {said}")
+        rule = "must be small letters and digits in words joined by hyphens, such as prefix-score"
+        raise UserError(f"--policy {name}: {rule}")
     if name in load().policies:
         raise UserError(f"--policy {name}: there is one already, see podsim list policies")
     if iskeyword(module) or find_spec(module) is not None:

@@ -110,18 +110,17 @@ def _engines() -> dict[str, dict[str, Any]]:
 
 
 def _metrics() -> dict[str, dict[str, Any]]:
-    from dataclasses import asdict
-
     from sim.results.metrics import METRICS
 
     directions = {"up": "more is better", "down": "less is better", "none": "neutral"}
+    facts = ("key", "unit", "better", "margin", "definition", "primary", "floor")
     return {
         each.key: {
             "summary": f"{each.unit}, {directions[each.better]}, margin {100.0 * each.margin:g} %"
             + (f" or {each.floor:g}" if each.floor else "")
             + (", primary" if each.primary else "")
             + f"; {each.definition}",
-            **asdict(each),
+            **{fact: getattr(each, fact) for fact in facts},
         }
         for each in METRICS
     }

@@ -9,6 +9,7 @@ import click
 
 from sim.cli import Verb
 from sim.cli.stored import DEFAULT_STORE, runs_begun
+from sim.core.text import counted
 
 if TYPE_CHECKING:
     from sim.cli.kept import KeptRuns
@@ -37,11 +38,11 @@ def list_(place: str | None, as_json: bool) -> None:
     found = _below(place)
     for torn in found.unreadable:
         click.echo(f"warning: {torn}", err=True)
-    shelves = listing.shelves(found.runs, DEFAULT_STORE)
+    groups = listing.run_groups(found.runs, DEFAULT_STORE)
     if as_json:
-        click.echo(json.dumps(listing.as_json(shelves), indent=2))
-    elif shelves:
-        click.echo(listing.listed(shelves))
+        click.echo(json.dumps(listing.as_json(groups), indent=2))
+    elif groups:
+        click.echo(listing.as_text(groups))
     else:
         click.echo(f"no stored runs; podsim run FILE stores them in {DEFAULT_STORE}", err=True)
 
@@ -86,12 +87,12 @@ def show(run: str, as_json: bool) -> None:
 
 
 def _making_and_digests(stored: "tuple[StoredRun, ...]") -> list[str]:
-    from sim.cli.listing import making
+    from sim.cli.listing import provenance_lines
     from sim.core.text import aligned
 
     rows = [("variant", "seed", "digest")]
     rows += [(run.variant or "-", str(run.seed), run.digest) for run in stored[:MOST_SHOWN]]
-    lines = [*making(stored), "", *aligned(rows)]
+    lines = [*provenance_lines(stored), "", *aligned(rows)]
     if len(stored) > MOST_SHOWN:
         lines.append(f"and {len(stored) - MOST_SHOWN} more runs: --json has all")
     return lines
@@ -144,7 +145,7 @@ def rm(runs: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     if not yes:
         if not _is_terminal():
             raise UserError("nothing was removed: give --yes where nobody can be asked")
-        if not _agreed(f"remove {_counted(len(whole) + len(torn))} for good?"):
+        if not _agreed(f"remove {counted(len(whole) + len(torn), 'run')} for good?"):
             click.echo("nothing was removed", err=True)
             return
     _remove([*(run.path for run in whole), *(each.path for each in torn)])
@@ -204,19 +205,15 @@ def _refuse_strangers(whole: "list[StoredRun]", torn: "list[Unreadable]") -> Non
 
 def _plan(whole: "list[StoredRun]", torn: "list[Unreadable]") -> list[str]:
     """What would go, one line for all runs of a scenario."""
-    from sim.cli.listing import shelves, size
-    from sim.core.text import aligned
+    from sim.cli.listing import run_groups
+    from sim.core.text import aligned, size
 
     rows = [
-        (shelf.name, _counted(shelf.runs), size(shelf.size_bytes))
-        for shelf in shelves(whole, DEFAULT_STORE)
+        (group.name, counted(group.runs, "run"), size(group.size_bytes))
+        for group in run_groups(whole, DEFAULT_STORE)
     ]
     rows += [(str(each.path), "cannot be read", "") for each in torn]
     return aligned(rows)
-
-
-def _counted(runs: int) -> str:
-    return f"{runs:,} run{'s' if runs != 1 else ''}"
 
 
 def _remove(paths: list[Path]) -> None:
@@ -231,7 +228,7 @@ def _remove(paths: list[Path]) -> None:
             continue  # another process has just removed it
         except OSError as error:
             raise UserError(
-                f"cannot remove {path}: {error.strerror}; {_counted(gone)} removed before it"
+                f"cannot remove {path}: {error.strerror}; {counted(gone, 'run')} removed before it"
             ) from error
         gone += 1
-    click.echo(f"removed {_counted(gone)}")
+    click.echo(f"removed {counted(gone, 'run')}")

@@ -9,7 +9,7 @@ from sim.cli import ExitCode, Verb, options
 
 
 @click.command("validate", cls=Verb)
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=options.PATH, required=False)
 @options.settings
 @click.option(
     "--theory",
