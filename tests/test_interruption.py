@@ -7,16 +7,15 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from sim.results.stored import found_runs
+from tests.command import started
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 300.0
@@ -31,25 +30,6 @@ COMMANDS = {
         *("--seeds", "1000", "--jobs", "2"),
     ),
 }
-
-
-@contextmanager
-def started(*arguments: str) -> "Iterator[subprocess.Popen[str]]":
-    """A call in a process group of its own, of which nothing is left afterwards."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "sim.cli", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield child
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
 
 
 def wait_for(condition: Callable[[], object]) -> None:

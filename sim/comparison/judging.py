@@ -160,6 +160,8 @@ TWO_ALIKE: Final = "two seeds that differ by the same say little about chance"
 """Counts do so in every tenth pair of seeds or so, and no spread is left to tell."""
 RATIO_SCALES: Final = ("s", "tokens/s", "requests/s", "turns/h")
 """Units of times and rates, which are above 0 and of which one is so many times another."""
+LARGEST_LOG: Final = 700.0
+"""Two seeds that disagree bound a ratio by more than a number can hold; no ratio is so large."""
 ALIKE: Final = 1e-4
 """Up to this share of each other two differences are alike: beyond the rounding of baselines."""
 
@@ -302,7 +304,7 @@ def _measured(question: Question, level: float) -> MetricVerdict:
     found: tuple[float, ...] = (mean, mean - half, mean + half, question.margin)
     relative = question.in_logs
     if relative:
-        found = tuple(map(math.expm1, found))
+        found = tuple(math.expm1(min(each, LARGEST_LOG)) for each in found)
     elif blank.base != 0.0 and question.metric.unit not in RATIO_SCALES:
         relative = True
         found = tuple(max(-1.0, each / abs(blank.base)) for each in found)

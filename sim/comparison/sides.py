@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from sim.core.errors import UserError
 from sim.results.metrics import flatten
@@ -31,16 +31,7 @@ Verdict: TypeAlias = Literal[
 is what is not identical where nothing else was asked.
 """
 
-SEVERITY: Final[tuple[Verdict, ...]] = (
-    "identical",
-    "same",
-    "changed",
-    "better",
-    "inconclusive",
-    "incomparable",
-    "different",
-    "worse",
-)
+SEVERITY: Final[tuple[Verdict, ...]] = get_args(Verdict)
 """From what nobody needs to look at to what turns a check red."""
 
 

@@ -204,7 +204,7 @@ def resolved_yaml(
         }
     writer = YAML(typ="safe", pure=True)
     writer.width, writer.allow_unicode = WIDTH, True
-    writer.default_flow_style = False
+    writer.default_flow_style = None  # what has no mapping below it stands on one line
     writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     writer.representer.ignore_aliases = lambda *_: True
     stream = StringIO()

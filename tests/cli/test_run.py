@@ -16,6 +16,7 @@ import pytest
 import sim.execution.runner
 from sim.cli import main
 from sim.core.errors import UserError
+from tests.command import started
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 300.0
@@ -202,24 +203,10 @@ def test_kept_runs_are_told_of_when_there_are_any(
 
 @contextmanager
 def calling(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """A call in a process group of its own, with two workers and runs for minutes."""
-    child = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "sim.cli", "run", "scenarios/quickstart.yaml"),
-            *("--jobs", "2", "--out", str(folder), *options),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
+    """A call with two workers that runs for minutes."""
+    run = ("run", "scenarios/quickstart.yaml", "--jobs", "2", "--out", str(folder))
+    with started(*run, *options) as child:
         yield child
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
 
 
 @pytest.fixture

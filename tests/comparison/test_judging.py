@@ -39,6 +39,13 @@ def test_what_is_no_number_is_not_comparable(bad: Any, seed: int) -> None:
     assert ttft(spoilt, around(1.0)).reason == f"no usable number in base under seed {seed}"
 
 
+def test_two_seeds_that_disagree_by_much_are_inconclusive() -> None:
+    """The t interval of one degree of freedom is so wide in logarithms that exp overflowed."""
+    judged = ttft([1e-6, 1.0], [1.0, 1e-90])
+    assert judged.verdict == "inconclusive"
+    assert judged.high is not None and math.isfinite(judged.high)
+
+
 def test_nan_on_both_sides_is_not_equal() -> None:
     """A figure that became NaN once would be the same ever after, digests and all."""
     spoilt = seeds("ttft_s.p95", [math.nan] * 3)

@@ -119,13 +119,11 @@ def command(
     """
     if bool(random) != (points is not None):
         raise click.UsageError("--random says what is drawn, --points N how often: give both")
-    chosen = options.chosen_seeds(seed, seeds, settings)
     from sim.cli.progress import note
     from sim.sweep.executors import executor_factory
     from sim.sweep.runs import TABLE
     from sim.sweep.sweep import run
 
-    opened = executor_factory(executor, jobs, address)
     with reported_progress(KEPT, lines=True) as report:
         found = run(
             file,
@@ -135,12 +133,12 @@ def command(
             points=points or 0,
             sweep_seed=sweep_seed,
             variants=variants,
-            seeds=chosen,
+            seeds=options.chosen_seeds(seed, seeds, settings),
             settings=settings,
             retries=retries,
             store=out or options.SWEEPS,
             table_file=table,
-            opened=opened,
+            opened=executor_factory(executor, jobs, address),
             on_message=note,
             progress=report,
         )
